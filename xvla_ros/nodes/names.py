@@ -1,0 +1,79 @@
+"""Every node, topic, service and frame name of the package, once.
+
+Names without a leading slash are relative: they follow the node's namespace and can be remapped.
+Names that begin with `~/` are private to their node; others reach them through `of`. Names of the
+robot's driver are absolute, because the driver lives in a namespace of the robot's own.
+"""
+
+from __future__ import annotations
+
+POLICY_NODE = "xvla_policy"
+SCHEDULER_NODE = "chunk_scheduler"
+SIM_NODE = "sim_wx250s"
+NODES = (POLICY_NODE, SCHEDULER_NODE, SIM_NODE)
+
+ROBOT = "wx250s"
+"""Default robot name: namespace of the driver's topics and prefix of the frames."""
+
+ACTION_CHUNK = "action_chunk"
+PLAN = "plan"
+DIAGNOSTICS = "/diagnostics"
+
+STATUS = "~/status"
+
+INSTRUCTION = "~/instruction"
+RUN_TASK = "~/run_task"
+
+TARGET_POSE = "~/target_pose"
+CURRENT_POSE = "~/current_pose"
+PLANNED_PATH = "~/planned_path"
+ENABLE_ACTUATION = "~/enable_actuation"
+STOP = "~/stop"
+CLEAR_STOP = "~/clear_stop"
+GO_READY = "~/go_ready"
+GO_SLEEP = "~/go_sleep"
+
+RESET_WORLD = "~/reset_world"
+WORLD_STATE = "~/world_state"
+
+
+def of(node: str, private: str) -> str:
+    """Relative name under which other nodes of the namespace reach the private name `~/x`."""
+    return f"{node}/{private.removeprefix('~/')}"
+
+
+def camera(slot: int) -> str:
+    """Default image topic of a view slot of the policy."""
+    return f"camera_{slot}/image_raw"
+
+
+def compressed(topic: str) -> str:
+    """Topic of the compressed images that belong to an image topic (image_transport)."""
+    return f"{topic}/compressed"
+
+
+def sim_camera(camera_name: str) -> str:
+    """Image topic of a camera of the simulator: over_shoulder, front or wrist."""
+    return f"sim/{camera_name}/image_raw"
+
+
+def joint_states(robot: str = ROBOT) -> str:
+    return f"/{robot}/joint_states"
+
+
+def arm_trajectory(robot: str = ROBOT) -> str:
+    """Command topic of the arm's joint_trajectory_controller."""
+    return f"/{robot}/arm_controller/joint_trajectory"
+
+
+def gripper_trajectory(robot: str = ROBOT) -> str:
+    """Command topic of the gripper's joint_trajectory_controller."""
+    return f"/{robot}/gripper_controller/joint_trajectory"
+
+
+def base_frame(robot: str = ROBOT) -> str:
+    return f"{robot}/base_link"
+
+
+def ee_frame(robot: str = ROBOT) -> str:
+    return f"{robot}/ee_gripper_link"
