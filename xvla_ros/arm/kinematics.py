@@ -183,11 +183,13 @@ def _wrists(
     (m00, m01, m02), (m10, m11, m12), (m20, m21, m22) = m
     sine = hypot(m10, m20)
     if sine < _WRIST_SINGULAR and m00 > 0.0:
-        # Only a + c is determined. What wrist_rotate cannot take at its limit, the roll does.
+        # Only a + c is determined. What wrist_rotate cannot take at its limit, the roll does;
+        # the other way round serves where that ends at the roll's limit too.
         change = _wrap(atan2(m21 - m12, m11 + m22) - roll_seed - rotate_seed)
-        rotate = max(c.JOINT_LOWER[5], min(c.JOINT_UPPER[5], rotate_seed + change))
-        roll = roll_seed + (rotate_seed + change - rotate)
-        yield roll, atan2(m10 * sin(roll) - m20 * cos(roll), m00), rotate
+        for turn in (change, change - tau if change > 0.0 else change + tau):
+            rotate = max(c.JOINT_LOWER[5], min(c.JOINT_UPPER[5], rotate_seed + turn))
+            roll = roll_seed + (rotate_seed + turn - rotate)
+            yield roll, atan2(m10 * sin(roll) - m20 * cos(roll), m00), rotate
         return
     roll, angle, rotate = atan2(m10, -m20), atan2(sine, m00), atan2(m01, m02)
     yield roll, angle, rotate
@@ -205,7 +207,7 @@ def _inside(angles: Sequence[float], first: int) -> bool:
 def _onto_limits(joints: Joints) -> Joints:
     """The joints without what rounding has put beyond a limit."""
     clipped = map(min, c.JOINT_UPPER, map(max, c.JOINT_LOWER, joints))
-    return tuple(clipped)  # type: ignore[return-value]
+    return tuple(clipped)
 
 
 def _wrap(angle: float) -> float:
