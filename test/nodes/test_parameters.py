@@ -5,11 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from xvla_ros.nodes.parameters.parameter import Parameter, ParameterRefused, reference_markdown
-
-pytest.importorskip("rclpy")
-
 from rclpy.node import Node
 from rclpy.parameter import Parameter as RosParameter
 
@@ -19,6 +14,7 @@ from xvla_ros.nodes.parameters.declaration import (
     declare,
     read,
 )
+from xvla_ros.nodes.parameters.parameter import Parameter, ParameterRefused, reference_markdown
 
 PARAMETERS = (
     Parameter("limits.speed", 0.25, "Speed.", unit="m/s", minimum=0.01, maximum=1.0),
@@ -43,7 +39,8 @@ def test_a_value_out_of_range_is_refused_with_the_range_and_the_old_one_stays(ro
     node = node_with(ros)
     declare(node, PARAMETERS)
     reason = refuse(node, "limits.speed", 3.0)
-    assert "0.01" in reason and "1.0" in reason
+    assert "0.01" in reason
+    assert "1.0" in reason
     reason = refuse(node, "limits.box", [0.0, 5.0, 0.0])
     assert "'limits.box' cannot be 5: allowed is -1 to 1 m" in reason
     assert "needs 3 elements, got 2" in refuse(node, "limits.box", [0.0, 0.0])
@@ -54,7 +51,8 @@ def test_a_wrong_choice_names_the_choices_and_the_nearest(ros):
     node = node_with(ros)
     declare(node, PARAMETERS)
     reason = refuse(node, "strategy", "anchor-fade")
-    assert "one of anchor_fade, sync" in reason and "did you mean 'anchor_fade'?" in reason
+    assert "one of anchor_fade, sync" in reason
+    assert "did you mean 'anchor_fade'?" in reason
 
 
 def test_not_a_number_is_refused(ros):
@@ -67,7 +65,8 @@ def test_not_a_number_is_refused(ros):
 def test_an_unknown_name_set_from_outside_is_answered_with_the_nearest_right_one(ros):
     declare(node_with(ros), PARAMETERS)
     taken, reason = ros.set_parameter(ros.node(), "tuned", "limits.sped", 0.1)
-    assert not taken and "did you mean 'limits.speed'?" in reason
+    assert not taken
+    assert "did you mean 'limits.speed'?" in reason
 
 
 def test_a_read_only_parameter_says_so(ros):
@@ -82,11 +81,12 @@ def test_a_whole_number_is_taken_for_a_double(ros):
     outside = ros.node()
     assert ros.set_parameter(outside, "tuned", "limits.box", [0, 0, 1]) == (True, "")
     value = ros.parameter(outside, "tuned", "limits.box")
-    assert list(value) == [0.0, 0.0, 1.0] and isinstance(value[0], float)
+    assert list(value) == [0.0, 0.0, 1.0]
+    assert isinstance(value[0], float)
 
 
 def test_a_truth_value_is_not_taken_for_a_number():
-    with pytest.raises(ParameterRefused, match="'limits.speed' is a double, not True"):
+    with pytest.raises(ParameterRefused, match=r"'limits.speed' is a double, not True"):
         PARAMETERS[0].check(True)
 
 
@@ -112,7 +112,7 @@ def test_values_that_do_not_fit_together_are_refused(ros):
 
 def test_an_unknown_override_stops_the_node(ros):
     node = node_with(ros, RosParameter("limits.sped", value=0.1))
-    with pytest.raises(ParameterRefused, match="'limits.sped'; did you mean 'limits.speed'"):
+    with pytest.raises(ParameterRefused, match=r"'limits.sped'; did you mean 'limits.speed'"):
         declare(node, PARAMETERS)
 
 
@@ -151,7 +151,8 @@ def test_a_wrong_entry_is_named_with_its_file(written, text, message):
     path = written(f"tuned:\n  ros__parameters:\n    {text}\n")
     with pytest.raises(ParameterFileError) as caught:
         check_file(path, {"tuned": PARAMETERS})
-    assert message in str(caught.value) and str(caught.value).startswith(str(path))
+    assert message in str(caught.value)
+    assert str(caught.value).startswith(str(path))
     assert "\n" not in str(caught.value)
 
 

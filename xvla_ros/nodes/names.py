@@ -58,6 +58,7 @@ def sim_camera(camera_name: str) -> str:
 
 
 def joint_states(robot: str = ROBOT) -> str:
+    """Topic of the driver's joint states."""
     return f"/{robot}/joint_states"
 
 
@@ -72,8 +73,10 @@ def gripper_trajectory(robot: str = ROBOT) -> str:
 
 
 def base_frame(robot: str = ROBOT) -> str:
+    """Frame in which every pose of the package is given."""
     return f"{robot}/base_link"
 
 
 def ee_frame(robot: str = ROBOT) -> str:
+    """Frame whose pose is predicted and commanded."""
     return f"{robot}/ee_gripper_link"

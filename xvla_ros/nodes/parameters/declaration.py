@@ -89,6 +89,8 @@ def declare(
     """Declares the parameters and keeps every later value inside its rules.
 
     Args:
+        node: has none of the parameters yet.
+        parameters: all parameters of the node.
         check: looks at all values as they would be, and returns why they cannot be so together.
         on_change: called with all values after one was set at run time.
 

@@ -44,6 +44,7 @@ def check_file(path: str | Path, nodes: Mapping[str, Sequence[Parameter]]) -> No
     A key under a wildcard section reaches every node, so every node must know it.
 
     Args:
+        path: the YAML file.
         nodes: parameters by node name.
 
     Raises:

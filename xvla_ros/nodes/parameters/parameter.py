@@ -51,6 +51,7 @@ class Parameter:
 
     @property
     def is_list(self) -> bool:
+        """Whether the value is a list."""
         return isinstance(self.default, tuple)
 
     @property
@@ -62,6 +63,7 @@ class Parameter:
         return type(first)
 
     def type_name(self) -> str:
+        """The type in the words of ROS."""
         name = {bool: "bool", int: "int", float: "double", str: "string"}[self.kind]
         if not self.is_list:
             return name
@@ -73,11 +75,11 @@ class Parameter:
             return "one of " + ", ".join(self.choices)
         unit = f" {self.unit}" if self.unit else ""
         if self.minimum is not None and self.maximum is not None:
-            return f"{number(self.minimum)} to {number(self.maximum)}{unit}"
+            return f"{_number(self.minimum)} to {_number(self.maximum)}{unit}"
         if self.minimum is not None:
-            return f"at least {number(self.minimum)}{unit}"
+            return f"at least {_number(self.minimum)}{unit}"
         if self.maximum is not None:
-            return f"at most {number(self.maximum)}{unit}"
+            return f"at most {_number(self.maximum)}{unit}"
         return ""
 
     def check(self, value: object) -> Value:
@@ -123,7 +125,7 @@ class Parameter:
             )
         if isinstance(value, (int, float)) and not self._in_range(value):
             raise ParameterRefused(
-                f"'{self.name}' cannot be {number(value)}: allowed is {self.allowed()}"
+                f"'{self.name}' cannot be {_number(value)}: allowed is {self.allowed()}"
             )
         assert isinstance(value, (bool, int, float, str))
         return value
@@ -133,7 +135,8 @@ class Parameter:
         return above and (self.maximum is None or value <= self.maximum)
 
 
-def number(value: float) -> str:
+def _number(value: float) -> str:
+    """A number as a reader would write it."""
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
@@ -158,6 +161,7 @@ def suggestion(name: str, names: Iterable[str]) -> str:
 
 
 def is_built_in(name: str) -> bool:
+    """Whether rclpy declares the parameter itself."""
     return name in BUILT_IN or name.startswith(BUILT_IN_PREFIXES)
 
 
@@ -168,6 +172,7 @@ def unknown_name(name: str, parameters: Sequence[Parameter], node_name: str) -> 
 
 
 def defaults(parameters: Sequence[Parameter]) -> Values:
+    """Default values by name."""
     return {p.name: p.default for p in parameters}
 
 
