@@ -15,7 +15,7 @@ VALUES = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.0, 0.0195, -0.0195]
 def test_the_arm_controller_hears_all_six_joints_with_their_speeds():
     point = mapping.arm_point([1, 2, 3, 4, 5, 6], [0.1] * 6, 0.02)
     assert list(point.joint_names) == NAMES
-    assert point.positions == (1, 2, 3, 4, 5, 6)
+    assert list(point.positions) == [1, 2, 3, 4, 5, 6]
     assert point.velocities == pytest.approx([0.1] * 6)
     assert point.time_from_start == 0.02
 

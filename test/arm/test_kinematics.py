@@ -157,13 +157,13 @@ def test_a_pose_can_have_four_and_more_solutions():
 @pytest.mark.parametrize(
     "pose",
     [
-        Pose([1.0, 0.0, 0.3], np.eye(3)),
-        Pose([0.458325 + 1e-3, 0.0, 0.6], np.eye(3)),
-        Pose([0.0, 0.0, -0.5], np.eye(3)),
-        Pose([np.nan, 0.0, 0.2], np.eye(3)),
-        Pose([0.3, 0.0, 0.2], np.full((3, 3), np.nan)),
+        Pose(np.array([1.0, 0.0, 0.3]), np.eye(3)),
+        Pose(np.array([0.458325 + 1e-3, 0.0, 0.6]), np.eye(3)),
+        Pose(np.array([0.0, 0.0, -0.5]), np.eye(3)),
+        Pose(np.array([np.nan, 0.0, 0.2]), np.eye(3)),
+        Pose(np.array([0.3, 0.0, 0.2]), np.full((3, 3), np.nan)),
         # The hand would have to bend 180 degrees back onto the forearm.
-        Pose([0.05, 0.0, 0.36065], np.diag([-1.0, -1.0, 1.0])),
+        Pose(np.array([0.05, 0.0, 0.36065]), np.diag([-1.0, -1.0, 1.0])),
     ],
 )
 def test_what_cannot_be_reached_has_no_solution_and_no_warning(pose):

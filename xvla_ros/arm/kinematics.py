@@ -19,7 +19,7 @@ from xvla_ros.arm import constants as c
 from xvla_ros.geometry import Pose
 
 Array = NDArray[np.float64]
-Joints = tuple[float, float, float, float, float, float]
+Joints = tuple[float, ...]
 
 _SHOULDER_Z = c.WAIST_HEIGHT + c.SHOULDER_HEIGHT
 _UPPER = hypot(c.ELBOW_FORWARD, c.ELBOW_UP)
@@ -164,7 +164,7 @@ def _elbows(reach: float, height: float) -> Iterator[tuple[float, float]]:
 
 def _beyond_forearm(
     rows: Sequence[Sequence[float]], waist: float, pitch: float
-) -> tuple[tuple[float, float, float], ...]:
+) -> tuple[list[float], list[float], list[float]]:
     """Rows of Ry(pitch)^T Rz(waist)^T R: what the three wrist joints must do."""
     c1, s1, cp, sp = cos(waist), sin(waist), cos(pitch), sin(pitch)
     first, second, third = [], [], []
@@ -173,12 +173,10 @@ def _beyond_forearm(
         first.append(cp * forward - sp * z)
         second.append(c1 * y - s1 * x)
         third.append(sp * forward + cp * z)
-    return tuple(first), tuple(second), tuple(third)  # type: ignore[return-value]
+    return first, second, third
 
 
-def _wrists(
-    m: tuple[tuple[float, float, float], ...], roll_seed: float, rotate_seed: float
-) -> Iterator[tuple[float, float, float]]:
+def _wrists(m: Sequence[Sequence[float]], roll_seed: float, rotate_seed: float) -> Iterator[Joints]:
     """Angles (a, b, c) with Rx(a) Ry(b) Rx(c) equal to the matrix of rows `m`."""
     (m00, m01, m02), (m10, m11, m12), (m20, m21, m22) = m
     sine = hypot(m10, m20)
@@ -206,8 +204,7 @@ def _inside(angles: Sequence[float], first: int) -> bool:
 
 def _onto_limits(joints: Joints) -> Joints:
     """The joints without what rounding has put beyond a limit."""
-    clipped = map(min, c.JOINT_UPPER, map(max, c.JOINT_LOWER, joints))
-    return tuple(clipped)
+    return tuple(map(min, c.JOINT_UPPER, map(max, c.JOINT_LOWER, joints)))
 
 
 def _wrap(angle: float) -> float:
