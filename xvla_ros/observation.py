@@ -1,0 +1,249 @@
+"""What the policy may look at: stamped images and joint states, and when not to.
+
+Callbacks only store. `snapshot` picks images that belong together, interpolates the joints at
+their reference time, and otherwise refuses with reasons. Times are seconds on the ROS clock and
+always arguments. A view is never silently absent: a required one that is missing, old or out of
+step with the others means no observation.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from xvla_ros.streams import Array, ImageStream, JointStream, Problem, Reason, Stream
+
+__all__ = [
+    "Limits",
+    "Observation",
+    "ObservationBuffer",
+    "ObservationRefused",
+    "Problem",
+    "Reason",
+    "ViewSpec",
+]
+
+Image = TypeVar("Image")
+
+# A clock that goes back by more than this has been reset (a bag that loops, a simulator that
+# restarts); by less, two threads have merely overtaken one another.
+_CLOCK_BACK_S = 0.1
+
+
+class ObservationRefused(Exception):
+    """No observation now; `problems` holds every reason, the properties the first one."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__("; ".join(str(problem) for problem in problems))
+        self.problems = tuple(problems)
+
+    @property
+    def reason(self) -> Reason:
+        """The first reason."""
+        return self.problems[0].reason
+
+    @property
+    def topic(self) -> str:
+        """The topic at fault."""
+        return self.problems[0].topic
+
+    @property
+    def since(self) -> float:
+        """Time in seconds since when."""
+        return self.problems[0].since
+
+
+@dataclass(frozen=True)
+class ViewSpec:
+    """An image slot of the policy and the topic that fills it."""
+
+    topic: str
+    required: bool = True
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How old and how far apart the parts of an observation may be, in seconds."""
+
+    max_image_age: float = 0.25
+    max_skew: float = 0.05
+    joints_max_age: float = 0.1
+
+
+@dataclass(frozen=True, eq=False)
+class Observation(Generic[Image]):
+    """Images that belong together and the joints at their reference time."""
+
+    stamp: float
+    """Reference time: the oldest of the newest images of the required views."""
+    images: tuple[Image | None, ...]
+    """By slot, as they were stored; None where the slot is empty or an optional view absent."""
+    view_stamps: tuple[float, ...]
+    """By slot; NaN where there is no image."""
+    joints: Array
+    """Positions in radians at the reference time, in the order asked for."""
+
+
+class ObservationBuffer(Generic[Image]):
+    """Keeps the last images and joint states; safe to use from several threads.
+
+    Args:
+        views: by slot of the policy; None leaves a slot empty. At least one must be required.
+        joint_names: joints whose positions an observation has, in this order.
+        joints_topic: name of the joint states' topic, for reasons.
+        limits: may be replaced at any time through the attribute of that name.
+
+    Raises:
+        ValueError: no view is required, so there would be no reference time.
+    """
+
+    def __init__(
+        self,
+        views: Sequence[ViewSpec | None],
+        joint_names: Sequence[str],
+        joints_topic: str = "joint_states",
+        limits: Limits | None = None,
+    ) -> None:
+        if not any(view is not None and view.required for view in views):
+            raise ValueError("at least one view must be required")
+        self.limits = limits or Limits()
+        self._slots: list[ImageStream[Image] | None] = [
+            None if view is None else ImageStream(view.topic, view.required) for view in views
+        ]
+        self._views = [slot for slot in self._slots if slot is not None]
+        self._joints = JointStream(joints_topic, joint_names)
+        self._waiting_since: float | None = None
+        self._latest = -math.inf
+        self._warnings: list[str] = []
+        self._unstamped: set[str] = set()
+        self._lock = threading.Lock()
+
+    def add_image(self, slot: int, stamp: float, now: float, image: Image) -> None:
+        """Stores an image; a stamp of zero is replaced by the time of arrival."""
+        with self._lock:
+            self._tick(now)
+            view = self._slots[slot]
+            if view is None:
+                raise IndexError(f"view slot {slot} is empty")
+            view.received += 1
+            stamp = self._stamp_or_arrival(view.topic, stamp, now)
+            # Twice the age: a reference as old as admitted still finds its neighbours.
+            keep = 2.0 * self.limits.max_image_age + self.limits.max_skew
+            view.add(stamp, now, image, keep)
+
+    def add_joints(
+        self, stamp: float, now: float, names: Sequence[str], positions: Sequence[float]
+    ) -> None:
+        """Stores joint positions by name; any order, other joints beside them allowed."""
+        with self._lock:
+            self._tick(now)
+            stamp = self._stamp_or_arrival(self._joints.topic, stamp, now)
+            self._joints.add_named(stamp, now, names, positions)
+
+    def clear(self) -> None:
+        """Forgets everything stored, not the counters."""
+        with self._lock:
+            self._clear()
+
+    def problems(self, now: float) -> tuple[Problem, ...]:
+        """Every reason why there is no observation at `now`; empty if there is one."""
+        with self._lock:
+            result = self._select(now)
+        return result if isinstance(result, tuple) else ()
+
+    def snapshot(self, now: float) -> Observation[Image]:
+        """The newest images that belong together, and the joints at their reference time.
+
+        Raises:
+            ObservationRefused: with every reason, the topics at fault and since when.
+        """
+        with self._lock:
+            result = self._select(now)
+        if isinstance(result, tuple):
+            raise ObservationRefused(result)
+        return result
+
+    def take_warnings(self) -> list[str]:
+        """Things to tell the operator once; empties the list."""
+        with self._lock:
+            warnings, self._warnings = self._warnings, []
+            return warnings
+
+    def counts(self) -> dict[str, tuple[int, int]]:
+        """Messages received and dropped (duplicate or out of order) by topic, since the start."""
+        with self._lock:
+            return {s.topic: (s.received, s.dropped) for s in self._streams()}
+
+    def ages(self, now: float) -> dict[str, float]:
+        """Seconds since the newest stamp by topic; infinite where nothing has arrived."""
+        with self._lock:
+            return {
+                s.topic: math.inf if s.newest is None else now - s.newest.stamp
+                for s in self._streams()
+            }
+
+    # Everything below is called with the lock held.
+
+    def _streams(self) -> list[Stream[Any]]:
+        return [*self._views, self._joints]
+
+    def _tick(self, now: float) -> None:
+        if now < self._latest - _CLOCK_BACK_S:
+            self._warnings.append(
+                f"the clock went back by {self._latest - now:.3f} s: stored observations dropped"
+            )
+            self._clear()
+        self._latest = max(self._latest, now)
+        if self._waiting_since is None:
+            self._waiting_since = now
+
+    def _clear(self) -> None:
+        for view in self._views:
+            view.items.clear()
+        self._joints.clear()
+        self._waiting_since = None
+        self._latest = -math.inf
+
+    def _stamp_or_arrival(self, topic: str, stamp: float, now: float) -> float:
+        if stamp > 0.0:
+            return stamp
+        if topic not in self._unstamped:
+            self._unstamped.add(topic)
+            self._warnings.append(f"{topic}: messages carry no stamp; their arrival time is used")
+        return now
+
+    def _select(self, now: float) -> Observation[Image] | tuple[Problem, ...]:
+        self._tick(now)
+        limits = self.limits
+        since = now if self._waiting_since is None else self._waiting_since
+        required = [view for view in self._views if view.required]
+        problems = [view.problem(now, limits.max_image_age, since) for view in required]
+        problems.append(self._joints.problem(now, limits.joints_max_age, since))
+        found = tuple(problem for problem in problems if problem is not None)
+        return found or self._assemble(now, [v.newest.stamp for v in required if v.newest])
+
+    def _assemble(
+        self, now: float, newest: Sequence[float]
+    ) -> Observation[Image] | tuple[Problem, ...]:
+        limits = self.limits
+        stamp = min(newest)
+        picked = [
+            None if slot is None else slot.pick(stamp, limits.max_skew, now, limits.max_image_age)
+            for slot in self._slots
+        ]
+        problems = [
+            view.skew_problem(stamp, limits.max_skew)
+            for view, image in zip(self._slots, picked, strict=True)
+            if view is not None and view.required and image is None
+        ]
+        joints = self._joints.at(stamp, limits.joints_max_age)
+        if isinstance(joints, Problem):
+            problems.append(joints)
+        if problems or isinstance(joints, Problem):
+            return tuple(problems)
+        images = tuple(None if image is None else image.item for image in picked)
+        stamps = tuple(math.nan if image is None else image.stamp for image in picked)
+        return Observation(stamp, images, stamps, joints)
