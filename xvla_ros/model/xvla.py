@@ -1,0 +1,218 @@
+"""The X-VLA network: images, instruction and proprio to a chunk of actions.
+
+Florence-2's vision tower and text encoder (Xiao et al. 2023, arXiv:2311.06242) feed a
+soft-prompted action transformer. Parameter names are those of the published checkpoints
+(github.com/2toinf/X-VLA). Dropout and stochastic depth of the original training are not part of
+it: they do nothing at inference.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from xvla_ros.model.action_transformer import ActionTransformer
+from xvla_ros.model.config import VisionConfig, XVLAConfig
+from xvla_ros.model.davit import DaViT
+from xvla_ros.model.sampler import denoise
+from xvla_ros.model.text_encoder import LanguageModel
+
+
+@dataclass(frozen=True, eq=False)
+class Context:
+    """What the actions are conditioned on; the same for every denoising step."""
+
+    encoded: Tensor
+    """(B, tokens of a view + L, projection_dim): first view and instruction."""
+    auxiliary: Tensor
+    """(B, (V - 1) * tokens of a view, projection_dim): the other views, as image features."""
+
+
+class PositionTables(nn.Module):
+    """Learned embeddings of the row and of the column of an image token."""
+
+    def __init__(self, dim: int, rows: int) -> None:
+        super().__init__()
+        self.row_embeddings = nn.Embedding(rows, dim // 2)
+        self.column_embeddings = nn.Embedding(rows, dim - dim // 2)
+
+    def forward(self, grid: tuple[int, int]) -> Tensor:
+        """(h * w, dim): the column in the first half, the row in the second."""
+        height, width = grid
+        rows = self.row_embeddings.weight
+        if max(grid) > len(rows):
+            raise ValueError(f"a grid of {grid} tokens exceeds max_pos_embeddings = {len(rows)}")
+        column = self.column_embeddings.weight[:width].expand(height, -1, -1)
+        row = rows[:height, None].expand(-1, width, -1)
+        return torch.cat([column, row], dim=-1).flatten(0, 1)
+
+
+def temporal_table(frames: int, dim: int) -> Tensor:
+    """Sines (even channels) and cosines (odd channels) of the frame number (frames, dim)."""
+    frequency = torch.exp(-math.log(10000.0) * torch.arange(0, dim, 2) / dim)
+    angles = torch.arange(frames)[:, None] * frequency
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
+
+
+class TemporalTable(nn.Module):
+    """Embedding of the frame number; one frame has number 0, whose embedding is not zero."""
+
+    pos_idx_to_embed: Tensor
+
+    def __init__(self, frames: int, dim: int) -> None:
+        super().__init__()
+        self.register_buffer("pos_idx_to_embed", temporal_table(frames, dim))
+
+
+class VisionLanguageModel(nn.Module):
+    """Image features, and the encoder over the first view and the instruction."""
+
+    def __init__(self, config: XVLAConfig) -> None:
+        super().__init__()
+        vision: VisionConfig = config.vision
+        dim = vision.out_dim
+        self.vision_tower = DaViT(vision)
+        self.image_projection = nn.Parameter(torch.zeros(dim, config.projection_dim))
+        self.image_proj_norm = nn.LayerNorm(config.projection_dim)
+        self.image_pos_embed = PositionTables(dim, vision.max_pos_embeddings)
+        self.visual_temporal_embed = TemporalTable(vision.max_temporal_embeddings, dim)
+        self.language_model = LanguageModel(config.text)
+
+    def reset_parameters(self) -> None:
+        """A projection that keeps the variance of its input."""
+        nn.init.normal_(self.image_projection, std=self.image_projection.shape[0] ** -0.5)
+
+    def image_features(self, images: Tensor) -> Tensor:
+        """(n, 3, S, S) to (n, 1 + h * w, projection_dim); the mean token comes first."""
+        tokens, grid = self.vision_tower(images)
+        tokens = tokens + self.image_pos_embed(grid)
+        tokens = tokens + self.visual_temporal_embed.pos_idx_to_embed[0]
+        tokens = torch.cat([tokens.mean(dim=1, keepdim=True), tokens], dim=1)
+        return self.image_proj_norm(tokens @ self.image_projection)
+
+    def forward(self, input_ids: Tensor, images: Tensor, image_mask: Tensor) -> Context:
+        """See `XVLA.encode`."""
+        batch, views = images.shape[:2]
+        mask = image_mask.flatten().bool()
+        if not mask.any():
+            raise ValueError("every view is absent; at least one image is needed")
+        valid = self.image_features(images.flatten(0, 1)[mask])
+        # An absent view is zero features, which no black image gives.
+        features = valid.new_zeros(batch * views, *valid.shape[1:])
+        features[mask] = valid
+        features = features.unflatten(0, (batch, views))
+        text = self.language_model.model.embed(input_ids)
+        encoded = self.language_model.model.encoder(torch.cat([features[:, 0], text], dim=1))
+        return Context(encoded, features[:, 1:].flatten(1, 2))
+
+
+class XVLA(nn.Module):
+    """The whole network, of the sizes of its configuration."""
+
+    def __init__(self, config: XVLAConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.space = config.action_space
+        self.vlm = VisionLanguageModel(config)
+        self.transformer = ActionTransformer(config)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Weights to begin a training with; convolutions and norms keep torch's own."""
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                nn.init.xavier_uniform_(module.weight)
+                nn.init.zeros_(module.bias)
+            elif isinstance(module, nn.Embedding):
+                nn.init.normal_(module.weight, std=0.02)
+        for module in self.modules():
+            if module is not self and not isinstance(module, (nn.Linear, nn.Embedding)):
+                reset = getattr(module, "reset_parameters", None)
+                if reset is not None:
+                    reset()
+
+    def encode(self, input_ids: Tensor, images: Tensor, image_mask: Tensor) -> Context:
+        """Everything that the denoising steps share.
+
+        Args:
+            input_ids: (B, L) int64, padded to L; the padding takes part.
+            images: (B, V, 3, S, S), normalised; the first view is the main one.
+            image_mask: (B, V) bool, False for an absent view.
+        """
+        context: Context = self.vlm(input_ids, images, image_mask)
+        return context
+
+    def predict_clean(
+        self, x_t: Tensor, t: Tensor, proprio: Tensor, domain_id: Tensor, context: Context
+    ) -> Tensor:
+        """The network's estimate of the clean actions (B, H, A), gripper channels as logits.
+
+        Args:
+            x_t: noisy actions (B, H, A).
+            t: (B,) in [0, 1]; 1 is pure noise.
+            proprio: (B, P), in the same numbers as the actions.
+            domain_id: (B,) int64.
+            context: of `encode`.
+        """
+        condition = self.transformer.condition(context.encoded, context.auxiliary, domain_id)
+        return self._predict(x_t, t, proprio, domain_id, condition)
+
+    def _predict(
+        self, x_t: Tensor, t: Tensor, proprio: Tensor, domain_id: Tensor, condition: Tensor
+    ) -> Tensor:
+        masked = self.space.mask(x_t), t, self.space.mask(proprio)
+        clean: Tensor = self.transformer(*masked, domain_id, condition)
+        return clean
+
+    def generate_actions(
+        self,
+        context: Context,
+        proprio: Tensor,
+        domain_id: Tensor,
+        noise: Tensor,
+        grid: Sequence[float],
+    ) -> Tensor:
+        """A chunk of actions (B, H, A), gripper channels as probabilities.
+
+        Args:
+            context: of `encode`.
+            proprio: (B, P), metres and rot6d in the checkpoint's own frame and layout.
+            domain_id: (B,) int64.
+            noise: (B, H, A) standard normal.
+            grid: descending times in (0, 1], see `sampler.uniform_grid`.
+        """
+        condition = self.transformer.condition(context.encoded, context.auxiliary, domain_id)
+
+        def predict(x_t: Tensor, t: float) -> Tensor:
+            times = torch.full((len(x_t),), t, device=x_t.device)
+            return self._predict(x_t, times, proprio, domain_id, condition)
+
+        return self.space.finish(denoise(predict, noise, grid))
+
+    def forward_training(
+        self,
+        context: Context,
+        proprio: Tensor,
+        domain_id: Tensor,
+        actions: Tensor,
+        noise: Tensor,
+        t: Tensor,
+    ) -> dict[str, Tensor]:
+        """Terms of X-VLA's training loss; their sum is minimised.
+
+        Args:
+            context: of `encode`, with gradients.
+            proprio: (B, P).
+            domain_id: (B,) int64.
+            actions: clean actions (B, H, A), grippers as 0 or 1.
+            noise: (B, H, A) standard normal.
+            t: (B,) in [0, 1), see `sampler.sample_times`.
+        """
+        weight = t[:, None, None]
+        x_t = weight * noise + (1.0 - weight) * actions
+        clean = self.predict_clean(x_t, t, proprio, domain_id, context)
+        return self.space.loss(clean, actions)
