@@ -143,8 +143,9 @@ def test_the_solution_is_the_nearest_of_all_whatever_the_seed(joints, seed):
     assert np.linalg.norm(found - seed) == pytest.approx(distances.min())
     for solution in every:
         position, angle = ARM.fk(solution).distance(pose)
-        assert position < 1e-6
-        assert angle < 1.01e-3
+        singular = abs(solution[4]) < 1e-3
+        assert position < (2e-4 if singular else 1e-6)
+        assert angle < (1e-3 if singular else 1e-6)
         assert ARM.within_limits(solution)
 
 

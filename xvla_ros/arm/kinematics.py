@@ -28,7 +28,7 @@ _FOREARM = c.FOREARM_ROLL_FORWARD + c.WRIST_ANGLE_FORWARD
 _HAND = c.WRIST_ROTATE_FORWARD + c.EE_FORWARD
 
 # With forearm and gripper this close to one line, forearm_roll is read from the last digits of
-# the pose. It is then kept, at the price of a rotation error below one encoder step.
+# the pose. It is then kept, at the price of an error below one encoder step.
 _WRIST_SINGULAR = 1e-3
 # The same for the waist, when the wrist centre lies on its axis (metres).
 _WAIST_SINGULAR = 1e-6
@@ -84,8 +84,8 @@ class WidowX250s:
 
         Where the wrist is singular (gripper in line with the forearm) `forearm_roll` stays at
         its seed and `wrist_rotate` takes the rest of the turn, so the wrist never flips there;
-        the rotation is then off by less than 1e-3 rad. Close to that place, an exact solution
-        may still lie far from the seed: the caller limits the joint speed.
+        the pose is then off by less than 1e-3 rad and 0.2 mm. Close to that place, an exact
+        solution may still lie far from the seed: the caller limits the joint speed.
 
         Returns:
             None when no solution lies within the joint limits, or a number is not finite.
