@@ -1,0 +1,68 @@
+"""Period, priority and first start of a process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from xvla_ros.nodes.first_start import is_first_start
+from xvla_ros.nodes.period import PeriodMeter
+from xvla_ros.nodes.priority import raise_priority
+
+
+def test_the_period_is_that_of_the_ticks_and_a_pause_does_not_count():
+    meter = PeriodMeter()
+    assert meter.percentiles() == (0.0, 0.0)
+    for tick in range(99):
+        meter.tick(0.02 * tick)
+    meter.restart()
+    meter.tick(100.0)
+    assert meter.percentiles() == pytest.approx((0.02, 0.02))
+    meter.tick(100.05)
+    p50, p99 = meter.percentiles()
+    assert p50 == pytest.approx(0.02)
+    assert p99 > 0.02
+
+
+def test_the_priority_that_is_named_is_the_one_the_kernel_gives():
+    code = (
+        "import os; from xvla_ros.nodes.priority import raise_priority; "
+        "print(raise_priority()); print(os.sched_getscheduler(0) == os.SCHED_FIFO, os.nice(0))"
+    )
+    lines = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    fifo, nice = lines[1].split()
+    expected = {"SCHED_FIFO 20": "True", "nice -15": "False", "normal": "False"}
+    assert fifo == expected[lines[0]]
+    if lines[0] == "nice -15":
+        assert nice == "-15"
+
+
+def test_without_permission_the_priority_stays_and_is_called_normal(monkeypatch):
+    def refuse(*_):
+        raise PermissionError
+
+    monkeypatch.setattr(os, "sched_setscheduler", refuse)
+    monkeypatch.setattr(os, "setpriority", refuse)
+    assert raise_priority() == "normal"
+
+
+def test_a_second_start_by_the_same_parent_is_told_from_the_first(tmp_path):
+    code = (
+        "import sys, pathlib; from xvla_ros.nodes.first_start import is_first_start; "
+        "print(is_first_start(sys.argv[1], pathlib.Path(sys.argv[2])))"
+    )
+
+    def start(name: str) -> str:
+        command = [sys.executable, "-c", code, name, str(tmp_path)]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    assert start("/chunk_scheduler") == "True"
+    assert start("/chunk_scheduler") == "False"
+    assert start("/other/chunk_scheduler") == "True"
+    # This process has another parent than the children above.
+    assert is_first_start("/chunk_scheduler", tmp_path)

@@ -1,0 +1,54 @@
+"""What a back end is: the last step, from joint numbers to the topics of one kind of driver."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Protocol
+
+from numpy.typing import NDArray
+from rclpy.lifecycle.node import LifecycleNodeMixin
+
+# Message packages of a driver may be absent, so a back end is imported only when it is chosen.
+_MODULES = {"jtc": "xvla_ros.nodes.backends.jtc"}
+
+
+class Backend(Protocol):
+    """Commands one arm and its gripper. Nothing is sent before the first `send`."""
+
+    def send(
+        self, joints: NDArray, velocities: NDArray, gripper_closed: float, ahead: float
+    ) -> None:
+        """Commands joints (6,) rad with velocities (6,) rad/s, to be reached in `ahead` seconds.
+
+        `gripper_closed` is 0 with the gripper open and 1 with it closed.
+        """
+
+    def drain(self, timeout: float) -> bool:
+        """Waits until the driver has taken what was sent; whether it did within `timeout` s."""
+
+    def listeners(self) -> int:
+        """Number of drivers that listen to the arm's commands."""
+
+    def close(self) -> None:
+        """Frees the publishers."""
+
+
+class BackendError(RuntimeError):
+    """A back end that cannot be used on this machine; says what is missing."""
+
+
+def make_backend(name: str, node: LifecycleNodeMixin, robot: str) -> Backend:
+    """The back end of that name, with its publishers on the node.
+
+    Raises:
+        BackendError: unknown name, or its message package is not installed.
+    """
+    if name not in _MODULES:
+        raise BackendError(f"no back end '{name}'; there is {', '.join(_MODULES)}")
+    try:
+        module = import_module(_MODULES[name])
+    except ImportError as error:
+        raise BackendError(f"back end '{name}' needs {error.name}, which is missing") from error
+    make: Callable[[LifecycleNodeMixin, str], Backend] = module.make
+    return make(node, robot)

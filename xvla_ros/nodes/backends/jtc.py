@@ -1,0 +1,90 @@
+"""Commands through two joint_trajectory_controllers, as the simulator and ros2_control offer them.
+
+Each message replaces the one before and holds two points: the setpoint with its velocity, and a
+point at rest a little further on. While messages keep coming only the way to the first point is
+run, as a cubic, so the motion is smooth. If they cease, the arm brakes by itself. A single moving
+point would not do: from Jazzy on the controller refuses a trajectory that ends with a velocity
+(ros2_controllers, `allow_nonzero_velocity_at_trajectory_end`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from rclpy.duration import Duration
+from rclpy.lifecycle.node import LifecycleNodeMixin
+from rclpy.lifecycle.publisher import LifecyclePublisher
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+
+from xvla_ros.arm import constants
+from xvla_ros.arm.mapping import TrajectoryPoint, arm_point, gripper_point
+from xvla_ros.nodes import names, qos
+
+BRAKE_S = 0.1
+"""Time in which the arm comes to rest where the stream ends, seconds."""
+
+_GRIPPER_S = 0.1
+_LOWER = np.array(constants.JOINT_LOWER)
+_UPPER = np.array(constants.JOINT_UPPER)
+
+
+class JtcBackend:
+    """`<robot>/arm_controller` and `<robot>/gripper_controller`."""
+
+    def __init__(self, node: LifecycleNodeMixin, robot: str) -> None:
+        self._node = node
+        self._arm: LifecyclePublisher = node.create_lifecycle_publisher(
+            JointTrajectory, names.arm_trajectory(robot), qos.COMMAND
+        )
+        self._gripper: LifecyclePublisher = node.create_lifecycle_publisher(
+            JointTrajectory, names.gripper_trajectory(robot), qos.COMMAND
+        )
+
+    def send(
+        self, joints: NDArray, velocities: NDArray, gripper_closed: float, ahead: float
+    ) -> None:
+        """Commands both controllers; see `Backend`."""
+        self._arm.publish(trajectory(arm_points(joints, velocities, ahead)))
+        self._gripper.publish(trajectory((gripper_point(gripper_closed, ahead + _GRIPPER_S),)))
+
+    def drain(self, timeout: float) -> bool:
+        """Waits for both controllers' acknowledgement."""
+        wait = Duration(seconds=timeout)
+        return all([self._arm.wait_for_all_acked(wait), self._gripper.wait_for_all_acked(wait)])
+
+    def listeners(self) -> int:
+        """Number of arm controllers."""
+        return int(self._arm.get_subscription_count())
+
+    def close(self) -> None:
+        """Frees the publishers."""
+        self._node.destroy_lifecycle_publisher(self._arm)
+        self._node.destroy_lifecycle_publisher(self._gripper)
+
+
+def arm_points(
+    joints: NDArray, velocities: NDArray, ahead: float
+) -> tuple[TrajectoryPoint, TrajectoryPoint]:
+    """The setpoint, and where the arm rests after braking evenly from it for `BRAKE_S`."""
+    rest = np.clip(joints + 0.5 * BRAKE_S * velocities, _LOWER, _UPPER)
+    return (
+        arm_point(joints, velocities, ahead),
+        arm_point(rest, np.zeros_like(joints), ahead + BRAKE_S),
+    )
+
+
+def trajectory(points: tuple[TrajectoryPoint, ...]) -> JointTrajectory:
+    """The message of the points; its stamp is zero, which means from now on."""
+    message = JointTrajectory(joint_names=list(points[0].joint_names))
+    for point in points:
+        message.points.append(
+            JointTrajectoryPoint(
+                positions=list(point.positions),
+                velocities=list(point.velocities),
+                time_from_start=Duration(seconds=point.time_from_start).to_msg(),
+            )
+        )
+    return message
+
+
+make = JtcBackend

@@ -1,0 +1,32 @@
+"""Measured period of a timer."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import numpy as np
+
+
+class PeriodMeter:
+    """Percentiles of the last periods; 500 are ten seconds at 50 Hz."""
+
+    def __init__(self, size: int = 500) -> None:
+        self._periods: deque[float] = deque(maxlen=size)
+        self._last: float | None = None
+
+    def tick(self, steady: float) -> None:
+        """Notes a tick at a time of the steady clock, seconds."""
+        if self._last is not None:
+            self._periods.append(steady - self._last)
+        self._last = steady
+
+    def restart(self) -> None:
+        """The pause until the next tick is no period."""
+        self._last = None
+
+    def percentiles(self) -> tuple[float, float]:
+        """50th and 99th percentile in seconds; zeros before the second tick."""
+        if not self._periods:
+            return 0.0, 0.0
+        p50, p99 = np.percentile(np.fromiter(self._periods, float), (50, 99))
+        return float(p50), float(p99)

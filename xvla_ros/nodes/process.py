@@ -1,0 +1,120 @@
+"""Runs one node as a process: arguments, signals, orderly end, exit code.
+
+Ctrl-C and SIGTERM do not end communication at once, as rclpy's own handlers do; they ask the loop
+to stop, and the node's shutdown transition runs while its publishers still work.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from types import FrameType
+
+import rclpy
+from rclpy.exceptions import ParameterException
+from rclpy.executors import Executor, MultiThreadedExecutor, SingleThreadedExecutor
+from rclpy.impl.implementation_singleton import rclpy_implementation
+from rclpy.signals import SignalHandlerOptions
+from rclpy.utilities import try_shutdown
+
+from xvla_ros.nodes.lifecycle import LifecycleNode
+from xvla_ros.nodes.parameters.declaration import Parameter, ParameterRefused, check_file
+
+EXIT_OK = 0
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+
+_SPIN_S = 0.1
+
+
+def run(
+    make_node: Callable[[], LifecycleNode],
+    name: str,
+    parameters: Sequence[Parameter],
+    argv: Sequence[str] | None = None,
+    *,
+    threads: int = 1,
+) -> int:
+    """Runs the node until SIGINT or SIGTERM, then shuts it down in order.
+
+    Args:
+        make_node: makes the node; rclpy is initialised by then.
+        name: the node's name unless remapped, under which a parameter file addresses it.
+        parameters: the node's parameters, against which parameter files are checked.
+        argv: the arguments, program name first; sys.argv if None.
+        threads: of the executor.
+
+    Returns:
+        Exit code: 0 after an orderly end, 1 after an exception, 2 for wrong arguments.
+    """
+    arguments = list(sys.argv if argv is None else argv)
+    try:
+        actual = _remapped_name(arguments) or name
+        for path in parameter_files(arguments):
+            check_file(path, {actual: parameters})
+        rclpy.init(args=arguments, signal_handler_options=SignalHandlerOptions.NO)
+    except (ParameterRefused, rclpy_implementation.RCLError, ValueError) as error:
+        return _usage(name, error)
+    stop = _stop_on_signals()
+    try:
+        try:
+            node = make_node()
+        except (ParameterRefused, ParameterException) as error:
+            return _usage(name, error)
+        executor: Executor = (
+            SingleThreadedExecutor() if threads == 1 else MultiThreadedExecutor(threads)
+        )
+        executor.add_node(node)
+        code = _spin(executor, stop)
+        node.shut_down()
+        executor.shutdown(timeout_sec=1.0)
+        node.destroy_node()
+        return code
+    finally:
+        try_shutdown()
+
+
+def parameter_files(arguments: Sequence[str]) -> Iterator[str]:
+    """The files given with `--params-file` among ROS arguments."""
+    for flag, value in pairwise(arguments):
+        if flag == "--params-file":
+            yield value
+
+
+def _remapped_name(arguments: Sequence[str]) -> str | None:
+    for argument in arguments:
+        for prefix in ("__node:=", "__name:="):
+            if argument.startswith(prefix):
+                return argument.removeprefix(prefix)
+    return None
+
+
+def _usage(name: str, error: Exception) -> int:
+    print(f"{name}: {' '.join(str(error).split())}", file=sys.stderr)
+    return EXIT_USAGE
+
+
+def _stop_on_signals() -> threading.Event:
+    stop = threading.Event()
+
+    def handler(_number: int, _frame: FrameType | None) -> None:
+        stop.set()
+
+    signal.signal(signal.SIGINT, handler)
+    signal.signal(signal.SIGTERM, handler)
+    return stop
+
+
+def _spin(executor: Executor, stop: threading.Event) -> int:
+    """Runs callbacks until asked to stop; an exception in one of them ends the node, in order."""
+    try:
+        while not stop.is_set():
+            executor.spin_once(timeout_sec=_SPIN_S)
+    except Exception:
+        traceback.print_exc()
+        return EXIT_FAILED
+    return EXIT_OK
