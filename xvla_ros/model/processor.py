@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
-from tokenizers import Tokenizer
+from tokenizers import Tokenizer  # type: ignore[import-untyped]
 
 from xvla_ros.model.config import CONFIG_FILE, TEXT_LENGTH
 from xvla_ros.model.errors import CheckpointError

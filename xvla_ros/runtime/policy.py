@@ -1,0 +1,332 @@
+"""Predicting chunks in this process: one observation in, one chunk in the canonical frame out.
+
+Everything that is particular to a checkpoint (frame, rotation layout, gripper sense, step time,
+image and text format) ends here.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from xvla_ros import ee6d
+from xvla_ros.geometry import Pose
+from xvla_ros.model.checkpoint import CheckpointError, load_checkpoint, weights_hash
+from xvla_ros.model.config import CONFIG_FILE, XVLAConfig
+from xvla_ros.model.domain import BRIDGE, Domain, find_domain
+from xvla_ros.model.processor import PREPROCESSOR_FILE, TOKENIZER_FILE, VIEWS, Processor
+from xvla_ros.model.sampler import DEFAULT_STEPS
+from xvla_ros.model.xvla import XVLA
+from xvla_ros.runtime.device import Device, resolve_device
+from xvla_ros.runtime.options import approximation, parse_dtype, parse_steps
+
+Array = NDArray[np.float64]
+
+# Action modes whose numbers are end-effector poses.
+_POSE_MODES = ("ee6d", "agibot_ee6d")
+
+
+class PredictionError(RuntimeError):
+    """The network's answer cannot be a chunk of poses; the arm must not get it."""
+
+
+@dataclass(frozen=True, eq=False)
+class PolicyInput:
+    """One observation."""
+
+    images: tuple[NDArray[np.uint8] | None, ...]
+    """RGB (H, W, 3) of any size by view slot, the main view first; None for an absent view."""
+    pose: Pose
+    """`ee_gripper_link` in `base_link`."""
+    instruction: str
+    seed: int
+    """Of the initial noise, >= 0; the same seed gives the same noise on every device."""
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """One chunk of H steps, canonical whatever checkpoint made it."""
+
+    positions: Array
+    """(H, 3), metres, `ee_gripper_link` in `base_link`."""
+    rotations: Array
+    """(H, 3, 3)."""
+    gripper: Array
+    """(H,), probability of closed."""
+    proprio: Array
+    """(20,), the pose that the network was told, in canonical numbers."""
+    seconds: float
+    """Time that the prediction took."""
+    raw: Array
+    """(H, 20), the numbers as the network gave them."""
+
+
+class Policy(Protocol):
+    """Anything that predicts chunks."""
+
+    @property
+    def horizon(self) -> int:
+        """Steps of a chunk."""
+
+    @property
+    def step_dt(self) -> float:
+        """Seconds between two steps."""
+
+    @property
+    def domain_id(self) -> int:
+        """The embodiment that the network is told."""
+
+    @property
+    def gripper_threshold(self) -> float:
+        """Probability of closed above which the gripper closes."""
+
+    @property
+    def open_below(self) -> float:
+        """Probability of closed below which the gripper opens."""
+
+    @property
+    def num_views(self) -> int:
+        """View slots."""
+
+    @property
+    def time_grid(self) -> tuple[float, ...]:
+        """Times of the denoising steps."""
+
+    @property
+    def approximation(self) -> str:
+        """How the arithmetic departs from the published one."""
+
+    @property
+    def model_hash(self) -> str:
+        """SHA-256 of the weights."""
+
+    @property
+    def device(self) -> str:
+        """Name of the device, as torch writes it."""
+
+    def predict(self, inputs: PolicyInput) -> Prediction:
+        """The chunk for one observation; raises PredictionError."""
+
+    def warm_up(self) -> float:
+        """Runs the network once on a blank observation; seconds it took."""
+
+    def close(self) -> None:
+        """Gives the device's memory back; nothing may be asked afterwards."""
+
+
+class LocalPolicy:
+    """A network in this process. One thread at a time may use it."""
+
+    def __init__(
+        self,
+        model: XVLA,
+        processor: Processor,
+        domain: Domain,
+        device: Device,
+        *,
+        time_grid: tuple[float, ...],
+        dtype: str,
+        views: int,
+        model_hash: Future[str],
+    ) -> None:
+        self.horizon = model.config.num_actions
+        self.step_dt = domain.step_dt
+        self.domain_id = domain.id
+        self.gripper_threshold = domain.close_above
+        self.open_below = domain.open_below
+        self.num_views = views
+        self.time_grid = time_grid
+        self.approximation = approximation(dtype, views)
+        self.device = device.name
+        self._dtype = parse_dtype(dtype)
+        self._model: XVLA | None = model
+        self._processor = processor
+        self._domain = domain
+        self._device = device
+        self._hash = model_hash
+        self._thread: int | None = None
+
+    @property
+    def model_hash(self) -> str:
+        """SHA-256 of the weights; waits for it if it is still being computed."""
+        return self._hash.result()
+
+    def predict(self, inputs: PolicyInput) -> Prediction:
+        """The chunk for one observation.
+
+        Raises:
+            PredictionError: the network's numbers are not finite or determine no rotation.
+            ValueError: no image, too many or wrong ones, or a pose that is not finite.
+        """
+        start = time.perf_counter()
+        raw = self._run(inputs)
+        if not np.isfinite(raw).all():
+            step, channel = np.argwhere(~np.isfinite(raw))[0]
+            raise PredictionError(
+                f"the network's output is not finite (step {step}, number {channel}); "
+                f"check the checkpoint and dtype {self._dtype} on {self.device}"
+            )
+        try:
+            positions, rotations, gripper = self._domain.decode_actions(raw)
+        except ee6d.DegenerateRotation as error:
+            raise PredictionError(f"the network's output is no chunk of poses: {error}") from error
+        proprio = ee6d.pack(inputs.pose.position, inputs.pose.rotation, 0.0)
+        seconds = time.perf_counter() - start
+        return Prediction(positions, rotations, gripper, proprio, seconds, raw)
+
+    def warm_up(self) -> float:
+        """Runs the network once on blank images; seconds it took."""
+        start = time.perf_counter()
+        size = self._processor.image_size
+        blank = np.zeros((size, size, 3), np.uint8)
+        self._run(PolicyInput((blank,) * self.num_views, Pose.identity(), "", 0))
+        return time.perf_counter() - start
+
+    def close(self) -> None:
+        """Drops the network; a further prediction is an error."""
+        self._model = None
+        self._device.empty_cache()
+
+    @torch.inference_mode()
+    def _run(self, inputs: PolicyInput) -> Array:
+        """The network's chunk (H, 20) in the numbers of the checkpoint."""
+        model = self._model
+        if model is None:
+            raise RuntimeError("the policy is closed")
+        if not inputs.pose.is_finite():
+            raise ValueError("the end-effector pose is not finite")
+        self._activate()
+        pixels, mask = self._processor.images(inputs.images, self.num_views)
+        if not mask.any():
+            raise ValueError("no image was given")
+        config = model.config
+        proprio = np.zeros(config.dim_proprio, np.float32)
+        proprio[: ee6d.DIM] = self._domain.encode_proprio(inputs.pose)
+        noise = np.random.default_rng(inputs.seed).standard_normal(
+            (config.num_actions, config.dim_action), np.float32
+        )
+        context = model.encode(
+            self._batch(self._processor.text(inputs.instruction)),
+            self._batch(pixels).to(self._dtype),
+            self._batch(mask),
+        )
+        actions = model.generate_actions(
+            context,
+            self._batch(proprio).to(self._dtype),
+            self._batch(np.array(self.domain_id, np.int64)),
+            self._batch(noise).to(self._dtype),
+            self.time_grid,
+        )
+        return np.asarray(actions[0].float().cpu().numpy(), dtype=np.float64)
+
+    def _batch(self, array: NDArray[np.generic]) -> torch.Tensor:
+        """An array as a batch of one on the device."""
+        return torch.as_tensor(array[None], device=self._device.torch_device)
+
+    def _activate(self) -> None:
+        """Chooses the device in a thread that has not done so yet."""
+        if self._thread != threading.get_ident():
+            self._device.activate()
+            self._thread = threading.get_ident()
+
+
+def load_policy(
+    folder: str | Path,
+    *,
+    device: str = "auto",
+    domain_id: int | None = None,
+    steps: int | Sequence[float] = DEFAULT_STEPS,
+    dtype: str = "float32",
+    threads: int | None = None,
+    views: int = VIEWS,
+) -> LocalPolicy:
+    """The policy of a model folder.
+
+    Args:
+        folder: config.json, safetensors, preprocessor_config.json, tokenizer.json and, where the
+            published conventions do not hold, domains.json.
+        device: `npu[:i] | cuda[:i] | cpu | auto`.
+        domain_id: the embodiment; None is Bridge, the WidowX.
+        steps: number of denoising steps, or their descending times in (0, 1].
+        dtype: one of `options.DTYPES`.
+        threads: CPU threads of torch in this process; None leaves them as they are.
+        views: view slots that the network is given.
+
+    Raises:
+        CheckpointError: a file of the folder is missing or wrong, or they do not fit together.
+        DeviceError: the device cannot be used.
+        ValueError: an option is out of its range.
+    """
+    folder = Path(folder)
+    grid, number_format = parse_steps(steps), parse_dtype(dtype)
+    config = XVLAConfig.from_folder(folder)
+    processor = Processor.from_folder(folder, config.text_length)
+    domain = find_domain(folder, BRIDGE.id if domain_id is None else domain_id)
+    _check_fit(folder, config, processor, domain, views)
+    if threads is not None:
+        torch.set_num_threads(threads)
+    target = resolve_device(device)
+    target.activate()
+    # Hashing gigabytes takes seconds, which loading and warm-up need not wait for.
+    pool = ThreadPoolExecutor(1, "weights-hash")
+    digest = pool.submit(weights_hash, folder)
+    pool.shutdown(wait=False)
+    model = load_checkpoint(folder, target.torch_device, number_format)
+    return LocalPolicy(
+        model,
+        processor,
+        domain,
+        target,
+        time_grid=grid,
+        dtype=dtype,
+        views=views,
+        model_hash=digest,
+    )
+
+
+def _check_fit(
+    folder: Path, config: XVLAConfig, processor: Processor, domain: Domain, views: int
+) -> None:
+    """Raises CheckpointError when the files of a folder are each right but do not fit."""
+    path = folder / CONFIG_FILE
+    if config.action_mode.lower() not in _POSE_MODES:
+        raise CheckpointError(
+            f"{path}: action_mode is {config.action_mode!r}, whose numbers are no end-effector "
+            f"poses; this package runs {' and '.join(_POSE_MODES)}"
+        )
+    if domain.id >= config.num_domains:
+        raise CheckpointError(
+            f"{path}: num_domains = {config.num_domains} leaves no domain {domain.id}"
+        )
+    if processor.vocab_size > config.text.vocab_size:
+        raise CheckpointError(
+            f"{folder / TOKENIZER_FILE}: {processor.vocab_size} tokens, but {path} has "
+            f"text_config.vocab_size = {config.text.vocab_size}"
+        )
+    grid = config.vision.grid(processor.image_size)
+    tokens = grid * grid + 1
+    where = f"{folder / PREPROCESSOR_FILE}: size {processor.image_size} gives {tokens} tokens"
+    for name, needed, limit in (
+        ("max_pos_embeddings", grid, config.vision.max_pos_embeddings),
+        (
+            "max_position_embeddings",
+            tokens + config.text_length,
+            config.text.max_position_embeddings,
+        ),
+        (
+            "max_len_seq",
+            config.num_actions + views * tokens + config.text_length,
+            config.max_len_seq,
+        ),
+    ):
+        if grid < 1 or needed > limit:
+            raise CheckpointError(f"{where} a view; {path} allows {name} = {limit} < {needed}")
