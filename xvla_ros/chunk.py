@@ -33,6 +33,7 @@ class Refusal(str, Enum):
     EXPIRED = "nothing of the chunk lies in the future"
     JUMP = "the chunk starts too far from what is being commanded"
     STOPPED = "the scheduler is stopped"
+    BUSY = "the scheduler takes no chunk now"
 
 
 class ChunkRefused(ValueError):

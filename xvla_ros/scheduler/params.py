@@ -114,6 +114,10 @@ class SchedulerParams:
     """Rate at which `sample` is called; plan time advances by at most two periods per call."""
     clock_jump_s: float = 0.1
     """A clock that goes back by more than this is a jump: hold."""
+    base_frame: str = "base_link"
+    """Chunks whose poses are in another frame are refused; a node adds its robot's prefix."""
+    ee_frame: str = "ee_gripper_link"
+    """Chunks of another frame's poses are refused."""
     gripper: GripperParams = field(default_factory=GripperParams)
     chunk: ChunkParams = field(default_factory=ChunkParams)
     splice: SpliceParams = field(default_factory=SpliceParams)

@@ -1,0 +1,371 @@
+"""Executes action chunks: a continuous command for whatever arrives, and rest when nothing does.
+
+Pure: the time is an argument. One thread calls everything.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from xvla_ros.chunk import Chunk, ChunkRefused, Plan, Refusal
+from xvla_ros.geometry import Pose
+from xvla_ros.scheduler import admission
+from xvla_ros.scheduler.blending import Path
+from xvla_ros.scheduler.forecast import PLAN_DT, forecast
+from xvla_ros.scheduler.gripper import GripperKnots, GripperState
+from xvla_ros.scheduler.latency import LatencyWindow
+from xvla_ros.scheduler.params import SchedulerParams
+from xvla_ros.scheduler.progress import ProgressLog
+from xvla_ros.scheduler.rate import PlanRate, Profile, profile, stop_distance
+from xvla_ros.scheduler.setpoint import Advance, SchedulerState, Setpoint
+from xvla_ros.scheduler.strategies import Splice, strategy
+from xvla_ros.scheduler.trajectory import Trajectory
+
+
+@dataclass(frozen=True, eq=False)
+class _Running:
+    """A chunk in execution."""
+
+    path: Path
+    gripper: GripperKnots
+    end: float
+    """Phase at which the trusted horizon ends."""
+    sequence: int
+
+
+@dataclass(frozen=True, eq=False)
+class _Pending:
+    """An accepted chunk whose t_ref still lies ahead."""
+
+    chunk: Chunk
+    trajectory: Trajectory
+    due: float
+    """Progress of plan time at which its phase is 0."""
+
+
+class ChunkScheduler:
+    """Turns chunks into one continuous command.
+
+    Plan time is the scheduler's own: it advances by rate x min(elapsed, two periods), so speed
+    limits, pauses and jumps of the clock are one mechanism. A new chunk takes over where the
+    plan time executed since its t_ref says: steps that could not run are not skipped.
+
+    `sample` is `propose` and `commit` in one; an executor that has limits to keep calls the two
+    and commits the fraction of the advance that the limits allow.
+
+    Attributes:
+        params: may be replaced at any time; takes effect at the next chunk or command.
+        refusals: how often each reason for a refusal occurred.
+        accepted: number of chunks accepted.
+        latency: from observation stamp to arrival.
+        splice_step: largest step of the command (m, rad) in the period after a change of chunk.
+        revision: rises whenever `plan` changes other than by the passing of time.
+    """
+
+    def __init__(self, params: SchedulerParams | None = None, *, epoch: int = 1) -> None:
+        """A scheduler without a pose; `epoch` must differ from those of earlier processes."""
+        self.params = params or SchedulerParams()
+        self.refusals: Counter[Refusal] = Counter()
+        self.accepted = 0
+        self.latency = LatencyWindow()
+        self.splice_step = (0.0, 0.0)
+        self.revision = 0
+        self._epoch = epoch
+        self._pose: Pose | None = None
+        self._gripper = GripperState(0.0)
+        self._now = 0.0
+        self._running: _Running | None = None
+        self._pending: _Pending | None = None
+        self._phase = 0.0
+        self._rate = PlanRate()
+        self._actual_rate = 0.0
+        self._progress = ProgressLog()
+        self._newest: tuple[float, int] | None = None
+        self._stopped = False
+        self._busy = ""
+        self._spliced = False
+
+    @property
+    def epoch(self) -> int:
+        """Chunks of any other epoch are refused."""
+        return self._epoch
+
+    @property
+    def stopped(self) -> bool:
+        """Whether a stop is latched."""
+        return self._stopped
+
+    @property
+    def executing(self) -> bool:
+        """Whether plan time moves, or is about to."""
+        return self._running is not None and not self._rate.still
+
+    @property
+    def state(self) -> SchedulerState:
+        """State of the command stream."""
+        if self._stopped:
+            return SchedulerState.STOPPED
+        if self.executing:
+            return SchedulerState.EXECUTING
+        if self._running is not None and strategy(self.params.strategy).interrupts:
+            return SchedulerState.STARVED
+        return SchedulerState.HOLDING
+
+    @property
+    def pose(self) -> Pose:
+        """Last commanded pose."""
+        if self._pose is None:
+            raise RuntimeError("the scheduler has no pose: call reset first")
+        return self._pose
+
+    @property
+    def gripper(self) -> float:
+        """Last gripper command, 0 = open, 1 = closed."""
+        return self._gripper.command
+
+    def new_epoch(self) -> int:
+        """Makes every chunk in flight invalid; returns the new epoch."""
+        self._epoch += 1
+        self.revision += 1
+        return self._epoch
+
+    def reset(self, pose: Pose, gripper: float, now: float) -> None:
+        """Holds a pose and a gripper command from now on, in a new epoch."""
+        self.follow(pose, gripper, now)
+        self.new_epoch()
+
+    def follow(self, pose: Pose, gripper: float, now: float) -> None:
+        """Holds a pose in the same epoch: for an arm that is moved by someone else."""
+        self._pose = pose
+        if gripper != self._gripper.command:
+            self._gripper = GripperState(gripper)
+        self._now = now
+        self._running = self._pending = None
+        self._phase = 0.0
+        self._rate = PlanRate()
+        self._actual_rate = 0.0
+        self._progress.clear()
+
+    def set_busy(self, reason: str) -> None:
+        """Refuses chunks for a reason until this is called with an empty one."""
+        self._busy = reason
+
+    def stop(self, now: float) -> None:
+        """Comes to rest with the stop bounds and latches, in a new epoch."""
+        self._stopped = True
+        self.rest(hard=True)
+        self.new_epoch()
+
+    def clear_stop(self, now: float) -> None:
+        """Releases a stop, in a new epoch; the pose stays."""
+        if self._stopped:
+            self._stopped = False
+            if not self.executing:
+                self._running = None
+            self.new_epoch()
+
+    def policy_lost(self, now: float) -> None:
+        """Comes to rest at once; the next valid chunk goes on."""
+        self.rest()
+        self.latency.restart()
+
+    def rest(self, hard: bool = False) -> None:
+        """Comes to rest along the path; `hard` takes the stop bounds."""
+        self._pending = None
+        rate = self._rate.rest(self._actual_rate, hard)
+        if rate != self._rate:
+            self._rate = rate
+            self.revision += 1
+
+    def submit(self, chunk: Chunk, now: float) -> None:
+        """Takes a chunk over, at once or at its t_ref.
+
+        Raises:
+            ChunkRefused: the chunk is not executed; only a counter has changed.
+        """
+        try:
+            self._submit(chunk, now)
+        except ChunkRefused as refusal:
+            self.refusals[refusal.reason] += 1
+            raise
+        self.accepted += 1
+
+    def _submit(self, chunk: Chunk, now: float) -> None:
+        admission.check(chunk, now, self.params)
+        self._check_order(chunk)
+        trajectory = admission.trajectory(chunk, self.params.chunk)
+        lead = chunk.t_ref - self._now if self.executing else 0.0
+        lead = max(lead, 0.0) * self._rate.rate
+        phase = max(self._progress.since(chunk.t_ref), 0.0)
+        self._check_splice(trajectory, phase, lead)
+        if self._newest is not None and chunk.sequence <= self._newest[1]:
+            self.latency.restart()
+        self.latency.add(now - chunk.stamp)
+        self._newest = (chunk.stamp, chunk.sequence)
+        self._pending = _Pending(chunk, trajectory, self._progress.value + lead - phase)
+
+    def _check_order(self, chunk: Chunk) -> None:
+        if chunk.epoch != self._epoch:
+            raise ChunkRefused(Refusal.OLD_EPOCH, f"epoch {chunk.epoch}, now {self._epoch}")
+        if self._stopped:
+            raise ChunkRefused(Refusal.STOPPED, "call clear_stop")
+        if self._busy or self._pose is None:
+            raise ChunkRefused(Refusal.BUSY, self._busy or "the arm's pose is not known yet")
+        # A policy process that was restarted begins again at sequence 1, but with newer stamps.
+        if self._newest is not None and (chunk.stamp, chunk.sequence) <= self._newest:
+            raise ChunkRefused(
+                Refusal.OUT_OF_ORDER,
+                f"stamp {chunk.stamp:.3f}, sequence {chunk.sequence} after "
+                f"stamp {self._newest[0]:.3f}, sequence {self._newest[1]}",
+            )
+        if self.executing and not strategy(self.params.strategy).interrupts:
+            raise ChunkRefused(Refusal.BUSY, "strategy sync finishes one chunk before the next")
+
+    def _check_splice(self, trajectory: Trajectory, phase: float, lead: float) -> None:
+        """Refuses a chunk without a future, or too far from the command at its beginning."""
+        if trajectory.duration - phase <= stop_distance(self._rate, self.params.rate, hard=True):
+            raise ChunkRefused(
+                Refusal.EXPIRED, f"{phase:.2f} s of its {trajectory.duration:.2f} s have passed"
+            )
+        command = self.pose
+        if self._running is not None and lead > 0.0:
+            command = self._running.path.pose(min(self._phase + lead, self._running.end))
+        metres, radians = command.distance(trajectory.pose(phase))
+        bounds = self.params.splice
+        if metres > bounds.max_jump_m or radians > bounds.max_jump_rad:
+            raise ChunkRefused(
+                Refusal.JUMP,
+                f"{metres:.3f} m and {radians:.3f} rad, allowed are "
+                f"{bounds.max_jump_m:g} m and {bounds.max_jump_rad:g} rad",
+            )
+
+    def propose(self, now: float) -> Advance:
+        """The next command period, to be committed whole or in part.
+
+        Raises:
+            RuntimeError: there was no `reset` yet.
+        """
+        held = self.pose
+        elapsed = self._elapsed(now)
+        self._activate(elapsed)
+        if self._running is None:
+            return Advance(elapsed, 0.0, 0.0, self._rate, None, held)
+        phase, rate = self._profile().at(elapsed)
+        return Advance(elapsed, self._phase, phase - self._phase, rate, self._running.path, held)
+
+    def commit(self, advance: Advance, fraction: float = 1.0, pose: Pose | None = None) -> Setpoint:
+        """Executes a fraction of an advance; `pose` is the command that limits made of it."""
+        before = advance.held
+        executed = fraction * advance.step
+        self._pose = pose or advance.pose(fraction)
+        self._phase += executed
+        self._rate = advance.rate
+        self._progress.add(self._now, executed)
+        elapsed = advance.elapsed
+        self._actual_rate = fraction * advance.rate.rate
+        self._advance_gripper(elapsed)
+        metres, radians = before.distance(self._pose)
+        if self._spliced:
+            self._spliced = False
+            self.splice_step = (
+                max(self.splice_step[0], metres),
+                max(self.splice_step[1], radians),
+            )
+        running = self._running
+        return Setpoint(
+            pose=self._pose,
+            gripper=self._gripper.command,
+            state=self.state,
+            sequence=running.sequence if running else 0,
+            rate=self._actual_rate,
+            linear_speed=metres / elapsed if elapsed > 0.0 else 0.0,
+            angular_speed=radians / elapsed if elapsed > 0.0 else 0.0,
+            remaining=max(running.end - self._phase, 0.0) if running else 0.0,
+        )
+
+    def sample(self, now: float) -> Setpoint:
+        """The command at a time, without any limit."""
+        return self.commit(self.propose(now))
+
+    def plan(self, now: float, actuating: bool = False) -> Plan:
+        """What `sample` will yield from the last command on if no other chunk arrives."""
+        poses: tuple[Pose, ...] = (self.pose,)
+        gripper: tuple[float, ...] = (self._gripper.command,)
+        running = self._running
+        if running is not None and self.executing:
+            poses, gripper = forecast(
+                running.path, running.gripper, self._gripper, self._profile(), self.params.gripper
+            )
+        return Plan(
+            start=self._now,
+            dt=PLAN_DT,
+            poses=poses,
+            gripper=gripper,
+            sequence=running.sequence if running else 0,
+            epoch=self._epoch,
+            latency=self.latency.p95,
+            holding=not self.executing,
+            actuating=actuating,
+        )
+
+    def _elapsed(self, now: float) -> float:
+        """Seconds since the last command; a clock that jumped back makes the arm rest."""
+        elapsed = now - self._now
+        self._now = now
+        if elapsed < -self.params.clock_jump_s:
+            self._progress.clear()
+            self._newest = None
+            self.rest(hard=True)
+            self.new_epoch()
+        return min(max(elapsed, 0.0), 2.0 * self.params.period)
+
+    def _profile(self) -> Profile:
+        assert self._running is not None
+        return profile(self._phase, self._running.end, self._rate, self.params.rate)
+
+    def _activate(self, elapsed: float) -> None:
+        """Splices a pending chunk if its beginning falls into this command period."""
+        pending = self._pending
+        if pending is None:
+            return
+        phase = self._progress.value - pending.due
+        if not self.executing:
+            phase = max(phase, 0.0)
+        elif phase + self._rate.rate * elapsed < 0.0:
+            return
+        self._pending = None
+        running = self._running if self.executing else None
+        path = strategy(self.params.strategy).path(
+            Splice(
+                command=self.pose,
+                twist=running.path.twist(self._phase) if running else None,
+                running=running.path if running else None,
+                running_phase=self._phase,
+                trajectory=pending.trajectory,
+                phase=phase,
+            ),
+            self.params,
+        )
+        chunk = pending.chunk
+        self._running = _Running(
+            path,
+            GripperKnots.of(
+                chunk.gripper, chunk.step_dt, chunk.gripper_threshold, self.params.gripper
+            ),
+            min(phase + self.params.execution_horizon_s, path.duration),
+            chunk.sequence,
+        )
+        self._phase = phase
+        self._rate = self._rate.run()
+        self._spliced = True
+        self.revision += 1
+
+    def _advance_gripper(self, elapsed: float) -> None:
+        running = self._running
+        if running is None or not self.executing:
+            self._gripper = self._gripper.held(elapsed)
+        else:
+            self._gripper = self._gripper.advanced(
+                running.gripper, self._phase, elapsed, self.params.gripper
+            )

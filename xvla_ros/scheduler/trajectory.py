@@ -1,0 +1,132 @@
+"""A chunk as a smooth SE(3) function of time.
+
+Positions: cubic Hermite with Fritsch-Butland tangents (SIAM J. Sci. Stat. Comput. 5, 1984), which
+never leave the interval between two knots, so that a path along the table does not dip into it.
+The price is that tangents are taken per axis of the base frame. Rotations: the cubic quaternion
+curve of Kim, Kim and Shin (SIGGRAPH 1995), which passes its knots with given angular velocities.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xvla_ros.geometry import Pose
+
+Array = NDArray[np.float64]
+
+_IDENTITY = np.eye(3)
+_TINY = 1e-300
+
+
+def exp_rows(vectors: Array) -> Array:
+    """Rotation matrices (n, 3, 3) of rotation vectors (n, 3)."""
+    angle = np.sqrt(np.einsum("ni,ni->n", vectors, vectors))
+    # sinc keeps both coefficients exact down to an angle of zero.
+    a = np.sinc(angle / np.pi)
+    b = 0.5 * np.sinc(angle / (2.0 * np.pi)) ** 2
+    out = b[:, None, None] * vectors[:, :, None] * vectors[:, None, :]
+    out += (1.0 - b * angle**2)[:, None, None] * _IDENTITY
+    s = a[:, None] * vectors
+    out[:, 0, 1] -= s[:, 2]
+    out[:, 1, 0] += s[:, 2]
+    out[:, 0, 2] += s[:, 1]
+    out[:, 2, 0] -= s[:, 1]
+    out[:, 1, 2] -= s[:, 0]
+    out[:, 2, 1] += s[:, 0]
+    return out
+
+
+def log_rows(rotations: Array) -> Array:
+    """Rotation vectors (n, 3) of rotation matrices (n, 3, 3) with angles well below pi."""
+    sine_axis = 0.5 * np.stack(
+        [
+            rotations[:, 2, 1] - rotations[:, 1, 2],
+            rotations[:, 0, 2] - rotations[:, 2, 0],
+            rotations[:, 1, 0] - rotations[:, 0, 1],
+        ],
+        axis=-1,
+    )
+    sine = np.sqrt(np.einsum("ni,ni->n", sine_axis, sine_axis))
+    angle = np.arctan2(sine, 0.5 * (np.trace(rotations, axis1=1, axis2=2) - 1.0))
+    scale = np.where(sine > 1e-9, angle / np.maximum(sine, _TINY), 1.0)
+    return scale[:, None] * sine_axis
+
+
+def _harmonic_tangents(slopes: Array) -> Array:
+    """Tangents (n + 1, 3) at the knots from the slopes (n, 3) between them, per component."""
+    before, after = slopes[:-1], slopes[1:]
+    product = before * after
+    same_sign = product > 0.0
+    inner = np.where(same_sign, 2.0 * product / np.where(same_sign, before + after, 1.0), 0.0)
+    return np.concatenate([slopes[:1], inner, slopes[-1:]])
+
+
+def _harmonic_rates(rates: Array) -> Array:
+    """Angular velocities (n + 1, 3) at the knots from those (n, 3) between them.
+
+    Harmonic in magnitude and along the bisector: independent of the frame, zero at a reversal.
+    """
+    before, after = rates[:-1], rates[1:]
+    size0 = np.linalg.norm(before, axis=-1, keepdims=True)
+    size1 = np.linalg.norm(after, axis=-1, keepdims=True)
+    inner = (before * size1 + after * size0) / np.maximum(size0 + size1, _TINY)
+    return np.concatenate([rates[:1], inner, rates[-1:]])
+
+
+@dataclass(frozen=True, eq=False)
+class Trajectory:
+    """Poses as a function of the phase in seconds: knot k (from 0) is passed at k * step_dt.
+
+    Continuously differentiable in position and rotation. After the last knot the last pose is
+    held. Before phase 0 the first segment's polynomial goes on: a splice looks back by at most
+    one command period.
+    """
+
+    step_dt: float
+    positions: Array
+    """(n + 1, 3), metres."""
+    tangents: Array
+    """(n + 1, 3), metres per step."""
+    rotations: Array
+    """(n + 1, 3, 3)."""
+    controls: Array
+    """(n, 3, 3): the three rotation vectors of each segment's Bezier curve."""
+
+    @staticmethod
+    def through(positions: Array, rotations: Array, step_dt: float) -> Trajectory:
+        """The trajectory through n + 1 >= 2 knots, less than pi apart."""
+        tangents = _harmonic_tangents(np.diff(positions, axis=0))
+        steps = log_rows(np.swapaxes(rotations[:-1], 1, 2) @ rotations[1:])
+        rates = _harmonic_rates(steps)
+        first, third = rates[:-1] / 3.0, rates[1:] / 3.0
+        second = log_rows(exp_rows(-first) @ exp_rows(steps) @ exp_rows(-third))
+        controls = np.stack([first, second, third], axis=1)
+        return Trajectory(step_dt, positions, tangents, rotations, controls)
+
+    @property
+    def duration(self) -> float:
+        """Phase of the last knot, seconds."""
+        return len(self.controls) * self.step_dt
+
+    def sample(self, phases: Array) -> tuple[Array, Array]:
+        """Positions (m, 3) and rotations (m, 3, 3) at phases (m,)."""
+        x = np.minimum(phases / self.step_dt, float(len(self.controls)))
+        k = np.clip(x.astype(np.intp), 0, len(self.controls) - 1)
+        u = (x - k)[:, None]
+        v = 1.0 - u
+        positions = v * v * ((1.0 + 2.0 * u) * self.positions[k] + u * self.tangents[k]) + u * u * (
+            (3.0 - 2.0 * u) * self.positions[k + 1] - v * self.tangents[k + 1]
+        )
+        basis = np.concatenate([1.0 - v**3, u * u * (3.0 - 2.0 * u), u**3], axis=1)
+        turns = exp_rows((basis[:, :, None] * self.controls[k]).reshape(-1, 3))
+        turns = turns.reshape(-1, 3, 3, 3)
+        rotations = self.rotations[k] @ turns[:, 0] @ turns[:, 1] @ turns[:, 2]
+        return positions, rotations
+
+    def pose(self, phase: float) -> Pose:
+        """The pose at one phase."""
+        positions, rotations = self.sample(np.array([phase]))
+        return Pose(positions[0], rotations[0])
