@@ -35,15 +35,19 @@ CARRY_HEIGHT = 0.15
 FINGER_SPEED = 0.035
 """m/s of one finger, a little slower than it is: the lift must not come too early."""
 FINGER_ON_CUBE = CUBE_HALF + PAD_OFFSET
+_ON_CUBE_SLACK = 0.0015
 
 _FUNNEL_SLOPE = 3.0
 _FUNNEL_RADIUS = 0.006
 _FUNNEL_TOP = 0.085
 """m above the grasp from which the gripper may move sideways freely."""
-_ZONE_RADIUS = 0.008
-_ZONE_HEIGHT = 0.009
+# Half axes of the ellipse in which the cube's centre may lie when the fingers close: along their
+# motion the open fingers have 9.5 mm to spare, across it their pads are 15 mm wide.
+_ZONE_ALONG = 0.008
+_ZONE_ACROSS = 0.012
+_ZONE_HEIGHT = 0.012
 _ZONE_WIDENING = 0.008
-"""m by which both grow while the fingers close: a cube that they push stays in the zone."""
+"""m by which all three grow while the fingers close: a cube that they push stays in the zone."""
 _MAX_YAW = pi / 3
 _REACHABLE_LOW = np.array([0.12, -0.19, 0.015])
 _REACHABLE_HIGH = np.array([0.42, 0.19, 0.27])
@@ -67,6 +71,8 @@ class _Rollout:
     gripper_at: Array
     finger: float
     cube: Array
+    finger_axis: Array
+    """(2,) horizontal unit vector along which the fingers move."""
     closing: bool
 
 
@@ -97,6 +103,7 @@ def label(
         truth.ee.position.copy(),
         truth.finger,
         cube.position.copy(),
+        _horizontal_unit(truth.ee.rotation[:2, 1]),
         # Fingers that are not open are on their way to where they were told to go.
         truth.finger < FINGER_UPPER - 0.003,
     )
@@ -121,7 +128,7 @@ def _decide(s: _Rollout, task: str) -> tuple[Array, bool]:
 
     closed_part = _closed_part(s.finger)
     if _in_zone(s, closed_part):
-        if s.finger < FINGER_ON_CUBE + 0.001:
+        if s.finger < FINGER_ON_CUBE + _ON_CUBE_SLACK:
             return np.array([s.commanded[0], s.commanded[1], CARRY_HEIGHT]), True
         return np.array([s.cube[0], s.cube[1], grasp_z]), True
     # Fingers that are not open yet must not come down on the cube.
@@ -131,13 +138,15 @@ def _decide(s: _Rollout, task: str) -> tuple[Array, bool]:
 
 def _in_zone(s: _Rollout, closed_part: float) -> bool:
     """Whether the cube is between the fingers, so that they may close or stay closed."""
-    if s.finger < FINGER_ON_CUBE - 0.003:
+    if s.finger < FINGER_ON_CUBE - 0.005:
         return False
     widening = _ZONE_WIDENING * closed_part
-    return (
-        _horizontal(s.gripper_at, s.cube) < _ZONE_RADIUS + widening
-        and abs(s.gripper_at[2] - s.cube[2] - GRASP_HEIGHT) < _ZONE_HEIGHT + widening
-    )
+    dx, dy = s.cube[0] - s.gripper_at[0], s.cube[1] - s.gripper_at[1]
+    ux, uy = s.finger_axis
+    along = (dx * ux + dy * uy) / (_ZONE_ALONG + widening)
+    across = (dy * ux - dx * uy) / (_ZONE_ACROSS + widening)
+    above = s.gripper_at[2] - s.cube[2] - GRASP_HEIGHT
+    return hypot(along, across) < 1.0 and abs(above) < _ZONE_HEIGHT + widening
 
 
 def _closed_part(finger: float) -> float:
@@ -149,7 +158,7 @@ def _closed_part(finger: float) -> float:
 def _advance(s: _Rollout, goal: Array, close: bool, dt: float) -> None:
     """Moves the stand-in on by one step, towards the goal."""
     s.commanded = _towards(s.commanded, np.clip(goal, _REACHABLE_LOW, _REACHABLE_HIGH), s, dt)
-    held = s.closing and s.finger < FINGER_ON_CUBE + 0.001 and _in_zone(s, 1.0)
+    held = s.closing and s.finger < FINGER_ON_CUBE + _ON_CUBE_SLACK and _in_zone(s, 1.0)
     before = s.gripper_at
     s.gripper_at = before + (1.0 - exp(-dt / FOLLOW_S)) * (s.commanded - before)
     if held:
@@ -203,6 +212,11 @@ def _grasp_rotation(cube: Array, commanded: Array) -> Array:
         nearest -= np.sign(nearest) * (pi / 2)
     turn = so3_exp(np.array([0.0, 0.0, nearest]))
     return turn @ _DOWN
+
+
+def _horizontal_unit(vector: Array) -> Array:
+    norm = float(np.linalg.norm(vector))
+    return vector / norm if norm > 1e-6 else np.array([0.0, 1.0])
 
 
 def _horizontal(a: Array, b: Array) -> float:

@@ -64,15 +64,12 @@ def _joint(name: str, axis: str, low: float, high: float) -> str:
 
 
 def _geom(kind: str, size: str, pos: str, mass: float, rgba: str, extra: str = "") -> str:
-    return (
-        f'<geom type="{kind}" size="{size}" pos="{pos}" mass="{mass}" rgba="{rgba}" {extra}/>'
-    )
+    return f'<geom type="{kind}" size="{size}" pos="{pos}" mass="{mass}" rgba="{rgba}" {extra}/>'
 
 
 def _rod(end: str, radius: float, mass: float, rgba: str, start: str = "0 0 0") -> str:
     return (
-        f'<geom type="capsule" size="{radius}" fromto="{start} {end}" mass="{mass}" '
-        f'rgba="{rgba}"/>'
+        f'<geom type="capsule" size="{radius}" fromto="{start} {end}" mass="{mass}" rgba="{rgba}"/>'
     )
 
 

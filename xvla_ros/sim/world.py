@@ -119,8 +119,8 @@ class SimWorld:
     def _vary_looks(self, rng: np.random.Generator) -> None:
         """Draws light, table colour and camera errors of an episode (always the same number)."""
         cam_pos, cam_quat, diffuse = self._nominal
-        shift = rng.normal(0.0, 0.003, cam_pos.shape)
-        turn = rng.normal(0.0, 0.003, cam_quat.shape)
+        shift = rng.normal(0.0, 0.002, cam_pos.shape)
+        turn = rng.normal(0.0, 0.0015, cam_quat.shape)
         light = rng.uniform(0.75, 1.2)
         tint = rng.uniform(-0.04, 0.04, 3)
         if not self._jitter:
