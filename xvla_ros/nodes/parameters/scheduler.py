@@ -7,7 +7,7 @@ at configuration only.
 
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from xvla_ros.nodes import names
@@ -238,7 +238,13 @@ def build(values: Values) -> tuple[SchedulerParams, ExecutorParams]:
     Raises:
         ValueError: two values do not fit together.
     """
-    return _fill(SchedulerParams(), values, ""), _fill(ExecutorParams(), values, "")
+    robot = str(values["robot_name"])
+    scheduler = replace(
+        _fill(SchedulerParams(), values, ""),
+        base_frame=names.base_frame(robot),
+        ee_frame=names.ee_frame(robot),
+    )
+    return scheduler, _fill(ExecutorParams(), values, "")
 
 
 def check(values: Values) -> str | None:
@@ -256,6 +262,6 @@ def _fill(params: Any, values: Values, prefix: str) -> Any:
         value = getattr(params, field.name)
         name = prefix + field.name
         changed[field.name] = (
-            _fill(value, values, f"{name}.") if is_dataclass(value) else values[name]
+            _fill(value, values, f"{name}.") if is_dataclass(value) else values.get(name, value)
         )
     return type(params)(**changed)
