@@ -44,6 +44,7 @@ class Camera:
         return np.column_stack([right, np.cross(back, right), back])
 
     def mjcf(self) -> str:
+        """The MJCF element."""
         r = self.rotation()
         axes = " ".join(f"{v:.6f}" for v in (*r[:, 0], *r[:, 1]))
         pos = " ".join(str(v) for v in self.position)
@@ -92,4 +93,5 @@ class Renderer:
         return np.asarray(self._renderer.render())
 
     def close(self) -> None:
+        """Frees the OpenGL context."""
         self._renderer.close()

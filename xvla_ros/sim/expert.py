@@ -90,6 +90,8 @@ def label(
         commanded: pose commanded then; step k of the label is where the command should be
             (k + 1) * step_dt later.
         task: "reach" or "pick", whatever task the world itself is set to.
+        horizon: number of steps.
+        step_dt: seconds between two steps.
 
     Raises:
         ValueError: no such task.

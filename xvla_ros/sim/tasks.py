@@ -48,11 +48,12 @@ class WorldTruth:
 
     @property
     def cube(self) -> Pose:
+        """Pose of the red cube."""
         return self.objects[CUBE]
 
     @property
     def gripper_gap(self) -> float:
-        """m between the finger pads."""
+        """Metres between the finger pads."""
         return 2.0 * (self.finger - PAD_OFFSET)
 
 

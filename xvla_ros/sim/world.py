@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,7 @@ from xvla_ros.geometry import Array, Pose
 from xvla_ros.sim import cameras, robot, scene, tasks
 from xvla_ros.sim.tasks import Task, WorldTruth
 
-mujoco = cameras.import_mujoco()
+mujoco: Any = cameras.import_mujoco()
 
 _TEST_PERIOD = 0.02
 """s of simulated time between two evaluations of the task's test."""
@@ -71,7 +72,7 @@ class SimWorld:
         self._site = self.model.site(robot.EE_SITE).id
         self._arm_range = np.array([self.model.joint(n).range for n in ARM_JOINTS])
         self._scratch = mujoco.MjData(self.model)
-        self._pictures: mujoco.MjData | None = None
+        self._pictures: Any = None
         self._renderer: cameras.Renderer | None = None
         self.reset(seed, task)
 
@@ -135,7 +136,7 @@ class SimWorld:
 
     @property
     def time(self) -> float:
-        """s of simulated time since the reset."""
+        """Seconds of simulated time since the reset."""
         return float(self.data.time)
 
     def step(self, seconds: float) -> None:
@@ -203,6 +204,10 @@ class SimWorld:
         """Last position targets (6,) of the arm."""
         return np.array(self.data.ctrl[self._arm_ctrl])
 
+    def commanded_finger(self) -> float:
+        """Last position target of a finger, m."""
+        return float(self.data.ctrl[self._finger_ctrl])
+
     def commanded_pose(self) -> Pose:
         """Pose of the ee frame that belongs to the last position targets."""
         self._scratch.qpos[:] = self.data.qpos
@@ -261,8 +266,5 @@ class SimWorld:
             self._renderer = None
 
 
-def _site_pose(data: object, site: int) -> Pose:
-    return Pose(
-        data.site_xpos[site].copy(),  # type: ignore[attr-defined]
-        data.site_xmat[site].reshape(3, 3).copy(),  # type: ignore[attr-defined]
-    )
+def _site_pose(data: Any, site: int) -> Pose:
+    return Pose(data.site_xpos[site].copy(), data.site_xmat[site].reshape(3, 3).copy())
