@@ -59,7 +59,8 @@ class ChunkScheduler:
         refusals: how often each reason for a refusal occurred.
         accepted: number of chunks accepted.
         latency: from observation stamp to arrival.
-        splice_step: largest step of the command (m, rad) in the period after a change of chunk.
+        splice_step: largest step (m, rad) that a change of chunk asked for in one period, before
+            any limit.
         revision: rises whenever `plan` changes other than by the passing of time.
     """
 
@@ -250,9 +251,11 @@ class ChunkScheduler:
         elapsed = self._elapsed(now)
         self._activate(elapsed)
         if self._running is None:
-            return Advance(elapsed, 0.0, 0.0, self._rate, None, held)
+            return Advance(elapsed, 0.0, 0.0, self._rate, None, 0.0, held)
         phase, rate = self._profile().at(elapsed)
-        return Advance(elapsed, self._phase, phase - self._phase, rate, self._running.path, held)
+        step = phase - self._phase
+        running = self._running
+        return Advance(elapsed, self._phase, step, rate, running.path, running.end, held)
 
     def commit(self, advance: Advance, fraction: float = 1.0, pose: Pose | None = None) -> Setpoint:
         """Executes a fraction of an advance; `pose` is the command that limits made of it."""
@@ -263,14 +266,16 @@ class ChunkScheduler:
         self._rate = advance.rate
         self._progress.add(self._now, executed)
         elapsed = advance.elapsed
-        self._actual_rate = fraction * advance.rate.rate
+        if elapsed > 0.0:
+            self._actual_rate = fraction * advance.rate.rate
         self._advance_gripper(elapsed)
         metres, radians = before.distance(self._pose)
         if self._spliced:
             self._spliced = False
+            whole = before.distance(advance.pose())
             self.splice_step = (
-                max(self.splice_step[0], metres),
-                max(self.splice_step[1], radians),
+                max(self.splice_step[0], whole[0]),
+                max(self.splice_step[1], whole[1]),
             )
         running = self._running
         return Setpoint(

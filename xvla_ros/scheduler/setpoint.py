@@ -57,6 +57,9 @@ class Advance:
     rate: PlanRate
     """State of plan time after the whole advance."""
     path: Path | None
+    """None when there is no chunk: the held pose stays."""
+    end: float
+    """Phase at which the trusted horizon ends, seconds."""
     held: Pose
     """Last commanded pose."""
 
@@ -67,5 +70,6 @@ class Advance:
         return self.path.pose(self.phase + fraction * self.step)
 
     def pose_ahead(self, seconds: float) -> Pose | None:
-        """The path `seconds` of plan further on, None where nothing is being executed."""
-        return None if self.path is None else self.path.pose(self.phase + seconds)
+        """The pose `seconds` of plan after the advance, None if that is never commanded."""
+        phase = self.phase + self.step + seconds
+        return None if self.path is None or phase >= self.end else self.path.pose(phase)

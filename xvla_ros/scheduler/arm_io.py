@@ -1,0 +1,84 @@
+"""What the executor knows of an arm, reads from it and tells it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xvla_ros.geometry import Pose
+from xvla_ros.scheduler.setpoint import SchedulerState
+
+Array = NDArray[np.float64]
+
+
+class ArmModel(Protocol):
+    """Kinematics of a six-joint arm."""
+
+    lower: Array
+    """(6,) lowest joint angles, rad."""
+    upper: Array
+    """(6,) highest joint angles, rad."""
+    max_speed: Array
+    """(6,) highest joint speeds, rad/s."""
+
+    def fk(self, joints: Array, /) -> Pose:
+        """Pose of the end effector in the base frame for joint angles (6,)."""
+
+    def ik(self, pose: Pose, seed: Array, /) -> Array | None:
+        """Joint angles (6,) of a pose nearest to a seed, None where there are none."""
+
+
+@dataclass(frozen=True, eq=False)
+class JointMeasurement:
+    """One message of joint states, by the arm's own joint order."""
+
+    stamp: float
+    """Seconds on the clock of `tick`."""
+    positions: Array
+    """(6,), rad."""
+    efforts: Array | None = None
+    """(6,) in the unit of `limits.max_effort`, None where the driver has none."""
+    gripper_closed: float | None = None
+    """0 = open, 1 = closed."""
+
+    def is_finite(self) -> bool:
+        """Whether the joint angles are six finite numbers."""
+        return self.positions.shape == (6,) and bool(np.isfinite(self.positions).all())
+
+
+@dataclass(frozen=True, eq=False)
+class ArmCommand:
+    """What one tick decides."""
+
+    publish: bool
+    """Whether the command may reach the arm; nothing else may be sent."""
+    joints: Array | None
+    """(6,), rad; None until the joint states have come once."""
+    velocities: Array | None
+    """(6,), rad/s since the previous command."""
+    gripper_closed: float
+    """0 = open, 1 = closed."""
+    pose: Pose | None
+    """Of the end effector at `joints`."""
+    state: SchedulerState
+    sequence: int
+    """Of the chunk in execution; 0 = none."""
+    rate: float
+    """Plan time per time."""
+    remaining: float
+    """Seconds of the trusted horizon."""
+    limits: tuple[str, ...]
+    """The limits that acted on this command."""
+    message: str
+    """Why the arm rests, or empty."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Answer to a request of the operator."""
+
+    accepted: bool
+    message: str

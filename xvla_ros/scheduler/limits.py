@@ -1,0 +1,173 @@
+"""Limits of every command, in the order in which they act.
+
+Workspace box; linear and angular speed; inverse kinematics; joint limits; joint speed. Speeds are
+kept by executing less of the plan in a period, so the path stays what it was.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xvla_ros.geometry import Pose, interpolate
+from xvla_ros.scheduler.arm_io import ArmModel
+from xvla_ros.scheduler.params import LimitParams
+from xvla_ros.scheduler.setpoint import Advance
+
+Array = NDArray[np.float64]
+
+WORKSPACE = "workspace"
+LINEAR_SPEED = "linear_speed"
+ANGULAR_SPEED = "angular_speed"
+IK = "inverse_kinematics"
+JOINT_LIMIT = "joint_limit"
+JOINT_SPEED = "joint_speed"
+TRACKING = "tracking_error"
+EFFORT = "effort"
+NAMES = (
+    WORKSPACE,
+    LINEAR_SPEED,
+    ANGULAR_SPEED,
+    IK,
+    JOINT_LIMIT,
+    JOINT_SPEED,
+    TRACKING,
+    EFFORT,
+)
+
+_ATTEMPTS = 5
+# A shortened step is aimed this much below its bound, so that a curved path meets it at once.
+_AIM = 0.999
+_STILL_M = 1e-9
+_STILL_RAD = 1e-8
+
+
+@dataclass(frozen=True, eq=False)
+class LimitedStep:
+    """What the limits leave of an advance."""
+
+    fraction: float
+    """Of the advance, in plan time."""
+    pose: Pose
+    joints: Array
+    acted: frozenset[str]
+    """Names of the limits that acted."""
+    blocked: bool = False
+    """Nothing was possible: the last command stays."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Candidates:
+    """Commands between the last one and the end of an advance, by a fraction in [0, 1]."""
+
+    advance: Advance
+    low: Array
+    high: Array
+    target: Pose | None = None
+    """Set when the path has jumped away: the way to it is then a straight line."""
+
+    def at(self, fraction: float) -> Pose:
+        if self.target is not None:
+            return interpolate(self.advance.held, self.target, fraction)
+        pose = self.advance.pose(fraction)
+        return Pose(np.clip(pose.position, self.low, self.high), pose.rotation)
+
+    def straight(self) -> _Candidates:
+        return _Candidates(self.advance, self.low, self.high, self.at(0.0))
+
+    def committed(self, fraction: float) -> float:
+        return fraction if self.target is None else 0.0
+
+
+class StepLimiter:
+    """Applies the limits to one command period after another."""
+
+    def __init__(self, arm: ArmModel, params: LimitParams) -> None:
+        self._arm = arm
+        self.params = params
+
+    def outside(self, position: Array) -> Array:
+        """How far (3,) a position lies outside the workspace box, metres; 0 inside."""
+        low, high = np.array(self.params.workspace_min), np.array(self.params.workspace_max)
+        return np.asarray(np.minimum(position - low, 0.0) + np.maximum(position - high, 0.0))
+
+    def limit(self, advance: Advance, joints: Array) -> LimitedStep:
+        """The largest part of an advance that keeps every limit, from joint angles (6,)."""
+        if advance.path is None or advance.elapsed <= 0.0:
+            return LimitedStep(0.0, advance.held, joints, frozenset())
+        acted: set[str] = set()
+        whole = advance.pose()
+        if self.outside(whole.position).any():
+            acted.add(WORKSPACE)
+        candidates = _Candidates(
+            advance, np.array(self.params.workspace_min), np.array(self.params.workspace_max)
+        )
+        metres, radians = advance.held.distance(candidates.at(1.0))
+        if metres < _STILL_M and radians < _STILL_RAD:
+            return LimitedStep(1.0, advance.held, joints, frozenset(acted))
+        fraction, candidates = self._cartesian(candidates, acted)
+        return self._joint_space(candidates, fraction, joints, acted)
+
+    def reachable(self, pose: Pose, joints: Array) -> str | None:
+        """The limit that keeps the arm from a pose, None if it can go there."""
+        low, high = np.array(self.params.workspace_min), np.array(self.params.workspace_max)
+        inside = Pose(np.clip(pose.position, low, high), pose.rotation)
+        solution = self._arm.ik(inside, joints)
+        if solution is None:
+            return IK
+        return JOINT_LIMIT if self._beyond_margin(solution, joints) else None
+
+    def _cartesian(self, candidates: _Candidates, acted: set[str]) -> tuple[float, _Candidates]:
+        """The fraction that keeps the linear and the angular speed."""
+        fraction = 1.0
+        for attempt in range(_ATTEMPTS):
+            excess = self._excess(candidates, fraction, acted)
+            if excess <= 1.0:
+                return fraction, candidates
+            if attempt == 0 and self._excess(candidates, 0.0, set()) > 1.0:
+                candidates = candidates.straight()
+            fraction *= _AIM / excess
+        return 0.0, candidates
+
+    def _excess(self, candidates: _Candidates, fraction: float, acted: set[str]) -> float:
+        """Largest ratio of a speed to its limit; the limits that act are added to `acted`."""
+        advance = candidates.advance
+        metres, radians = advance.held.distance(candidates.at(fraction))
+        linear = metres / (self.params.max_linear_speed * advance.elapsed)
+        angular = radians / (self.params.max_angular_speed * advance.elapsed)
+        if linear > 1.0:
+            acted.add(LINEAR_SPEED)
+        if angular > 1.0:
+            acted.add(ANGULAR_SPEED)
+        return max(linear, angular)
+
+    def _joint_space(
+        self, candidates: _Candidates, fraction: float, joints: Array, acted: set[str]
+    ) -> LimitedStep:
+        """The fraction that the arm can follow."""
+        advance = candidates.advance
+        reach = np.minimum(self._arm.max_speed, self.params.max_joint_speed) * advance.elapsed
+        for _ in range(_ATTEMPTS):
+            pose = candidates.at(fraction)
+            solution = self._arm.ik(pose, joints)
+            if solution is None:
+                acted.add(IK)
+                break
+            if self._beyond_margin(solution, joints):
+                acted.add(JOINT_LIMIT)
+                break
+            excess = float(np.max(np.abs(solution - joints) / reach))
+            if excess <= 1.0:
+                committed = candidates.committed(fraction)
+                return LimitedStep(committed, pose, solution, frozenset(acted))
+            acted.add(JOINT_SPEED)
+            fraction *= _AIM / excess
+        return LimitedStep(0.0, advance.held, joints, frozenset(acted), blocked=True)
+
+    def _beyond_margin(self, solution: Array, joints: Array) -> bool:
+        """Whether a joint enters the margin at its limit, or goes deeper into it."""
+        low = np.minimum(self._arm.lower + self.params.joint_margin_rad, joints)
+        high = np.maximum(self._arm.upper - self.params.joint_margin_rad, joints)
+        return bool((solution < low - 1e-9).any() or (solution > high + 1e-9).any())
