@@ -13,15 +13,16 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from types import FrameType
+from typing import Protocol, cast
 
 import rclpy
 from rclpy.exceptions import ParameterException
 from rclpy.executors import Executor, MultiThreadedExecutor, SingleThreadedExecutor
 from rclpy.impl.implementation_singleton import rclpy_implementation
+from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 from rclpy.utilities import try_shutdown
 
-from xvla_ros.nodes.lifecycle import LifecycleNode
 from xvla_ros.nodes.parameters.declaration import Parameter, ParameterRefused, check_file
 
 EXIT_OK = 0
@@ -31,8 +32,18 @@ EXIT_USAGE = 2
 _SPIN_S = 0.1
 
 
+class OrderlyNode(Protocol):
+    """A node, lifecycle or plain, that can be brought to its end while it still communicates."""
+
+    def shut_down(self) -> None:
+        """Ends what the node does."""
+
+    def destroy_node(self) -> None:
+        """Frees its publishers and the rest."""
+
+
 def run(
-    make_node: Callable[[], LifecycleNode],
+    make_node: Callable[[], OrderlyNode],
     name: str,
     parameters: Sequence[Parameter],
     argv: Sequence[str] | None = None,
@@ -68,7 +79,7 @@ def run(
         executor: Executor = (
             SingleThreadedExecutor() if threads == 1 else MultiThreadedExecutor(threads)
         )
-        executor.add_node(node)
+        executor.add_node(cast(Node, node))
         code = _spin(executor, stop)
         node.shut_down()
         executor.shutdown(timeout_sec=1.0)

@@ -132,6 +132,11 @@ class SimWorld:
         self.model.light_diffuse[:] = diffuse * light
         self.model.geom(scene.TABLE).rgba[:3] = np.asarray(scene.TABLE_RGBA[:3]) + tint
 
+    @property
+    def instruction(self) -> str:
+        """What the policy is told to do."""
+        return self.task.instruction
+
     # ----------------------------------------------------------------- time
 
     @property
