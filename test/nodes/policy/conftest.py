@@ -1,0 +1,282 @@
+"""A stage for the policy node: cameras, joints and a scheduler's plan that a test can spoil.
+
+The node runs in this process with its own executor and a small network with random weights; what
+goes between it and the players goes over DDS.
+"""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import math
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from rclpy.executors import ExternalShutdownException, MultiThreadedExecutor
+from rclpy.node import Node
+from rclpy.parameter import Parameter
+from sensor_msgs.msg import Image, JointState
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
+from torch import Tensor
+
+from xvla_ros.arm import constants
+from xvla_ros.arm.kinematics import WidowX250s
+from xvla_ros.chunk import Plan
+from xvla_ros.geometry import Pose
+from xvla_ros.model.checkpoint import save_checkpoint
+from xvla_ros.model.config import TextConfig, VisionConfig, XVLAConfig
+from xvla_ros.model.processor import TOKENIZER_FILE, ImageTransform, write_preprocessor_config
+from xvla_ros.model.xvla import XVLA
+from xvla_ros.msg import ActionChunk, PolicyStatus
+from xvla_ros.msg import Plan as PlanMsg
+from xvla_ros.nodes import names, qos
+from xvla_ros.nodes.conversions import chunk_from_msg, plan_msg, seconds
+from xvla_ros.nodes.policy_node import PolicyNode
+
+CONFIG = XVLAConfig(
+    hidden_size=32,
+    depth=1,
+    num_heads=4,
+    num_domains=5,
+    len_soft_prompts=4,
+    projection_dim=32,
+    text=TextConfig(
+        vocab_size=300,
+        d_model=32,
+        encoder_layers=1,
+        encoder_attention_heads=4,
+        encoder_ffn_dim=64,
+        max_position_embeddings=128,
+    ),
+    vision=VisionConfig(
+        dim_embed=(8, 16, 32),
+        depths=(1, 1, 1),
+        num_heads=(2, 2, 4),
+        num_groups=(2, 2, 4),
+        patch_size=(7, 3, 3),
+        patch_stride=(4, 2, 2),
+        patch_padding=(3, 1, 1),
+        patch_prenorm=(False, True, True),
+        window_size=4,
+        max_pos_embeddings=8,
+        max_temporal_embeddings=4,
+    ),
+)
+
+
+def write_tokenizer(folder: Path) -> None:
+    """Bytes as tokens, with BART's special ids."""
+    special = ["<s>", "<pad>", "</s>", "<unk>"]
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    vocabulary = {token: k for k, token in enumerate([*special, *alphabet])}
+    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[], unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0))
+    tokenizer.add_special_tokens(special)
+    tokenizer.enable_truncation(50)
+    tokenizer.save(str(folder / TOKENIZER_FILE))
+
+
+def write_model(folder: Path, change: Callable[[dict[str, Tensor]], None] | None = None) -> Path:
+    """A model folder with random weights, the same each time."""
+    torch.manual_seed(0)
+    model = XVLA(CONFIG)
+    if change is not None:
+        with torch.no_grad():
+            change(dict(model.named_parameters()))
+    save_checkpoint(model, folder)
+    write_tokenizer(folder)
+    write_preprocessor_config(folder, ImageTransform(size=64))
+    return folder
+
+
+class Stage(Node):
+    """What is around the policy node.
+
+    Attributes:
+        chunks: every chunk heard, with the monotonic time of its arrival.
+        statuses: every status heard, likewise.
+        sent: ROS times in seconds of the images sent, by topic.
+        silent: topics on which nothing is sent.
+        joints: positions sent, by name.
+        offset: added to every stamp, seconds.
+        plan: sent at 10 Hz; None = no scheduler.
+    """
+
+    def __init__(self, context: Any, cameras: tuple[str, ...], **options: Any) -> None:
+        super().__init__("stage", context=context, **options)
+        self.chunks: list[tuple[float, ActionChunk]] = []
+        self.statuses: list[tuple[float, PolicyStatus]] = []
+        self.sent: dict[str, list[float]] = {topic: [] for topic in cameras}
+        self.silent: set[str] = set()
+        self.joints = dict(zip(constants.ARM_JOINTS, constants.READY, strict=True))
+        self.offset = 0.0
+        self.stamped = True
+        self.plan: Plan | None = None
+        self.encoding = "bgr8"
+        self._cameras = {t: self.create_publisher(Image, t, qos.IMAGE) for t in cameras}
+        self._joints = self.create_publisher(
+            JointState, names.joint_states(), qos.JOINT_STATES_PUBLISHER
+        )
+        self._plans = self.create_publisher(PlanMsg, names.PLAN, qos.PLAN)
+        self.create_subscription(ActionChunk, names.ACTION_CHUNK, self._on_chunk, qos.CHUNK)
+        status = names.of(names.POLICY_NODE, names.STATUS)
+        self.create_subscription(PolicyStatus, status, self._on_status, qos.STATUS)
+        self.create_timer(0.05, self._send_images)
+        self.create_timer(0.02, self._send_joints)
+        self.create_timer(0.1, self._send_plan)
+
+    def _on_chunk(self, message: ActionChunk) -> None:
+        self.chunks.append((time.monotonic(), message))
+
+    def _on_status(self, message: PolicyStatus) -> None:
+        self.statuses.append((time.monotonic(), message))
+
+    def now(self) -> float:
+        return seconds(self.get_clock().now().to_msg())
+
+    def _stamp(self, message: Any) -> None:
+        if self.stamped:
+            message.header.stamp = self.get_clock().now().to_msg()
+            message.header.stamp.sec += round(self.offset)
+
+    def _send_images(self) -> None:
+        for topic, publisher in self._cameras.items():
+            if topic in self.silent:
+                continue
+            message = Image(height=48, width=64, encoding=self.encoding, step=192)
+            message.data = array.array("B", bytes(48 * 192))
+            self._stamp(message)
+            publisher.publish(message)
+            self.sent[topic].append(seconds(message.header.stamp))
+
+    def _send_joints(self) -> None:
+        if names.joint_states() in self.silent:
+            return
+        # Reversed, with others beside them and without velocities: as a driver may.
+        order = [*reversed(constants.JOINT_STATE_NAMES), "lift"]
+        message = JointState(name=order)
+        message.position = [float(self.joints.get(name, 0.02)) for name in order]
+        self._stamp(message)
+        self._joints.publish(message)
+
+    def _send_plan(self) -> None:
+        if self.plan is not None:
+            self._plans.publish(plan_msg(self.plan, self.now(), names.base_frame()))
+
+    @property
+    def status(self) -> PolicyStatus | None:
+        return self.statuses[-1][1] if self.statuses else None
+
+    def state(self) -> int:
+        return -1 if self.status is None else int(self.status.state)
+
+    def holding(self, pose: Pose, **fields: Any) -> Plan:
+        """A plan that keeps a pose, and claims to come from a chunk in execution."""
+        values = {"holding": False, "actuating": True, "epoch": 1, "sequence": 1} | fields
+        return Plan(self.now() - 1.0, 0.1, (pose, pose), (0.0, 0.0), **values)
+
+    def ready_pose(self) -> Pose:
+        return WidowX250s().fk(constants.READY)
+
+    def heard_since(self, count: int) -> Any:
+        """Chunks after the first `count`, canonical."""
+        return [chunk_from_msg(message) for _, message in self.chunks[count:]]
+
+
+class Runner:
+    """Runs a policy node in threads of this process, as `main` does in a process of its own."""
+
+    def __init__(self, ros: Any, stage: Stage, parameters: dict[str, Any]) -> None:
+        overrides = [Parameter(name, value=value) for name, value in parameters.items()]
+        self.node = PolicyNode(context=ros.context, parameter_overrides=overrides)
+        self._executor = MultiThreadedExecutor(4, context=ros.context)
+        self._executor.add_node(self.node)
+        self._thread = threading.Thread(target=self._spin, daemon=True)
+        self._thread.start()
+        self._ros = ros
+        self.stage = stage
+
+    def _spin(self) -> None:
+        with contextlib.suppress(ExternalShutdownException):
+            self._executor.spin()
+
+    def transition(self, name: str) -> bool:
+        return bool(self._ros.transition(self.stage, names.POLICY_NODE, name))
+
+    def lifecycle_state(self) -> str:
+        return str(self._ros.state(self.stage, names.POLICY_NODE))
+
+    def set(self, name: str, value: Any) -> tuple[bool, str]:
+        answer = self._ros.set_parameter(self.stage, names.POLICY_NODE, name, value)
+        return bool(answer[0]), str(answer[1])
+
+    def start(self) -> None:
+        """Configures and activates, and waits until it is heard."""
+        assert self.transition("configure")
+        assert self.transition("activate")
+        stage = self.stage
+        self._ros.wait_for(lambda: stage.count_publishers(names.ACTION_CHUNK), what="publisher")
+
+    def close(self) -> None:
+        self.node.shut_down()
+        self._executor.shutdown(timeout_sec=5.0)
+        self._thread.join(5.0)
+        self.node.destroy_node()
+
+
+@pytest.fixture(scope="session")
+def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_model(tmp_path_factory.mktemp("model"))
+
+
+@pytest.fixture
+def new_model() -> Callable[..., Path]:
+    """Writes a model folder: `new_model(folder, change)`."""
+    return write_model
+
+
+@pytest.fixture
+def stage(ros: Any) -> Stage:
+    return ros.add(Stage(ros.context, ("main/image_raw", "wrist/image_raw")))
+
+
+@pytest.fixture
+def run(ros: Any, stage: Stage, model_folder: Path) -> Iterator[Callable[..., Runner]]:
+    """Makes a running policy node: `run(**parameters)` with `__` for a dot."""
+    runners: list[Runner] = []
+
+    def make(on: Stage = stage, **parameters: Any) -> Runner:
+        given = {
+            "model_path": str(model_folder),
+            "device": "cpu",
+            "threads": 1,
+            "denoising_steps": 2,
+            "cameras.0.topic": "main/image_raw",
+            "cameras.1.topic": "wrist/image_raw",
+            "instruction": "pick up the red cube",
+            "policy_rate_hz": 10.0,
+            # Wide, because the machine of the tests may be busy.
+            "observation.max_skew_s": 0.1,
+            "joint_states_max_age_s": 0.2,
+        }
+        given |= {name.replace("__", "."): value for name, value in parameters.items()}
+        runners.append(Runner(ros, on, given))
+        return runners[-1]
+
+    yield make
+    for runner in runners:
+        runner.close()
+
+
+def is_empty(time: float) -> bool:
+    return math.isnan(time)
+
+
+__all__ = ["Runner", "Stage", "is_empty", "np"]

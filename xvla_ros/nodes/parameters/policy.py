@@ -1,0 +1,257 @@
+"""Parameters of the node `xvla_policy`.
+
+Three kinds: those of the wiring are fixed when the process starts (read only), those of the model
+are read by `configure` and can change while the node is unconfigured, the others at any time.
+"""
+
+from __future__ import annotations
+
+from xvla_ros.nodes import names
+from xvla_ros.nodes.parameters.parameter import Parameter, Value, Values
+from xvla_ros.observation import Limits, ViewSpec
+from xvla_ros.runtime.proprio import SOURCES, ProprioParams
+
+SLOTS = 3
+"""View slots of an X-VLA policy."""
+RAW, COMPRESSED = "raw", "compressed"
+
+_LIMITS = Limits()
+_PROPRIO = ProprioParams()
+
+
+def _camera(slot: int) -> tuple[Parameter, ...]:
+    first = slot == 0
+    prefix = f"cameras.{slot}"
+    return (
+        Parameter(
+            f"{prefix}.topic",
+            names.camera(0) if first else "",
+            f"Image topic of view {slot}, without `/compressed`; empty = the slot stays empty.",
+            read_only=True,
+        ),
+        Parameter(
+            f"{prefix}.transport",
+            RAW,
+            "raw = Image messages; compressed = CompressedImage messages on topic/compressed.",
+            choices=(RAW, COMPRESSED),
+            read_only=True,
+        ),
+        Parameter(
+            f"{prefix}.required",
+            True,
+            "No inference without this view; false = it is masked while it is absent.",
+            read_only=True,
+        ),
+        Parameter(
+            f"{prefix}.rotate_180",
+            False,
+            "Turn the image upside down, for a camera that is mounted so.",
+            read_only=True,
+        ),
+    )
+
+
+MODEL_PARAMETERS: tuple[Parameter, ...] = (
+    Parameter(
+        "model_path",
+        "",
+        "Folder of the checkpoint: config.json, safetensors, tokenizer. Read by configure.",
+    ),
+    Parameter(
+        "device",
+        "auto",
+        "npu[:i], cuda[:i], cpu, or auto = the best that works. Read by configure.",
+    ),
+    Parameter(
+        "domain_id",
+        -1,
+        "Domain of the checkpoint; -1 = that of the WidowX (Bridge). Read by configure.",
+        minimum=-1,
+        maximum=9999,
+    ),
+    Parameter(
+        "denoising_steps",
+        10,
+        "Denoising steps of a prediction. Read by configure.",
+        minimum=1,
+        maximum=50,
+    ),
+    Parameter(
+        "dtype",
+        "float32",
+        "Number format of the network. Read by configure.",
+        choices=("float32", "bfloat16", "float16"),
+    ),
+    Parameter(
+        "threads",
+        0,
+        "CPU threads of the network; 0 = as many as cores. Read by configure.",
+        minimum=0,
+        maximum=512,
+    ),
+)
+"""What the model is loaded with."""
+
+POLICY_PARAMETERS: tuple[Parameter, ...] = (
+    Parameter(
+        "robot_name",
+        names.ROBOT,
+        "Namespace of the driver's topics and prefix of the frames.",
+        read_only=True,
+    ),
+    *MODEL_PARAMETERS,
+    *(parameter for slot in range(SLOTS) for parameter in _camera(slot)),
+    Parameter("policy_rate_hz", 2.0, "Rate of inferences, at most.", "Hz", 0.1, 30.0),
+    Parameter(
+        "instruction",
+        "",
+        "What to do, in words; empty = nothing. Also set by ~/instruction; a running task's own "
+        "instruction goes first.",
+    ),
+    Parameter(
+        "seed",
+        -1,
+        "Noise seed of every chunk; -1 = another one for each.",
+        minimum=-1,
+        maximum=2**31 - 1,
+    ),
+    Parameter(
+        "proprio_source",
+        _PROPRIO.source,
+        "Pose given to the policy: commanded at the observation's time, commanded_future at the "
+        "time when the chunk will arrive, or measured. Where no command is being followed it is "
+        "always the measured one.",
+        choices=SOURCES,
+    ),
+    Parameter(
+        "proprio.max_plan_age_s",
+        _PROPRIO.max_plan_age_s,
+        "Without a plan for so long the measured pose is used.",
+        "s",
+        0.1,
+        10.0,
+    ),
+    Parameter(
+        "proprio.max_error_m",
+        _PROPRIO.max_error_m,
+        "An arm further from its command is not following: the measured pose is used.",
+        "m",
+        0.005,
+        0.5,
+    ),
+    Parameter(
+        "proprio.max_error_rad",
+        _PROPRIO.max_error_rad,
+        "An arm further from its command is not following: the measured pose is used.",
+        "rad",
+        0.02,
+        3.0,
+    ),
+    Parameter(
+        "observation.max_image_age_s",
+        _LIMITS.max_image_age,
+        "Oldest image of an observation.",
+        "s",
+        0.01,
+        5.0,
+    ),
+    Parameter(
+        "observation.max_skew_s",
+        _LIMITS.max_skew,
+        "Greatest distance in time of an image from the observation's reference time.",
+        "s",
+        0.001,
+        1.0,
+    ),
+    Parameter(
+        "joint_states_max_age_s",
+        _LIMITS.joints_max_age,
+        "Oldest joint state of an observation.",
+        "s",
+        0.01,
+        2.0,
+    ),
+    Parameter(
+        "inference_timeout_s",
+        10.0,
+        "An inference that takes longer is reported as an error.",
+        "s",
+        0.5,
+        600.0,
+    ),
+    Parameter(
+        "stop_timeout_s",
+        5.0,
+        "How long deactivation and clean-up wait for a running inference.",
+        "s",
+        0.1,
+        60.0,
+    ),
+    Parameter("task.settle_s", 2.0, "A task has settled after so long at rest.", "s", 0.2, 60.0),
+    Parameter("task.settle_m", 0.005, "Motion below this is rest.", "m", 0.0001, 0.1),
+    Parameter("task.settle_rad", 0.03, "Motion below this is rest.", "rad", 0.001, 1.0),
+    Parameter(
+        "task.stall_s",
+        5.0,
+        "A task ends after so long without input, or in error.",
+        "s",
+        0.5,
+        600.0,
+    ),
+)
+
+
+def views(values: Values) -> tuple[ViewSpec | None, ...]:
+    """The view slots; the topic of a compressed camera is the one subscribed to."""
+    return tuple(_view(values, slot) for slot in range(SLOTS))
+
+
+def _view(values: Values, slot: int) -> ViewSpec | None:
+    topic = str(values[f"cameras.{slot}.topic"])
+    if not topic:
+        return None
+    if values[f"cameras.{slot}.transport"] == COMPRESSED:
+        topic = names.compressed(topic)
+    return ViewSpec(topic, bool(values[f"cameras.{slot}.required"]))
+
+
+def limits(values: Values) -> Limits:
+    """Ages and skew of an observation."""
+    return Limits(
+        max_image_age=number(values["observation.max_image_age_s"]),
+        max_skew=number(values["observation.max_skew_s"]),
+        joints_max_age=number(values["joint_states_max_age_s"]),
+    )
+
+
+def proprio(values: Values) -> ProprioParams:
+    """How the proprio is chosen."""
+    source = next(s for s in SOURCES if s == values["proprio_source"])
+    return ProprioParams(
+        source=source,
+        max_plan_age_s=number(values["proprio.max_plan_age_s"]),
+        max_error_m=number(values["proprio.max_error_m"]),
+        max_error_rad=number(values["proprio.max_error_rad"]),
+    )
+
+
+def number(value: Value) -> float:
+    """The value of a parameter that is a number."""
+    assert isinstance(value, (int, float))
+    return float(value)
+
+
+def check(values: Values) -> str | None:
+    """Why the values cannot be so together, or None."""
+    if not values["cameras.0.topic"] or not values["cameras.0.required"]:
+        return (
+            "'cameras.0.topic' cannot be empty nor the view optional: "
+            "the language model reads the instruction together with view 0"
+        )
+    topics: dict[Value, int] = {}
+    for slot in range(SLOTS):
+        topic = values[f"cameras.{slot}.topic"]
+        if topic and topic in topics:
+            return f"'cameras.{slot}.topic' is the topic of view {topics[topic]} too: {topic}"
+        topics[topic] = slot
+    return None

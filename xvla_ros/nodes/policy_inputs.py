@@ -1,0 +1,134 @@
+"""Subscriptions of the policy node: callbacks that store, and what was stored as one request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any, TypeAlias
+
+import numpy as np
+from builtin_interfaces.msg import Time
+from rclpy.node import Node
+from rclpy.subscription import Subscription
+from sensor_msgs.msg import CompressedImage, Image, JointState
+
+from xvla_ros.arm.constants import ARM_JOINTS
+from xvla_ros.arm.kinematics import WidowX250s
+from xvla_ros.msg import Plan as PlanMsg
+from xvla_ros.nodes import conversions as convert
+from xvla_ros.nodes import names, qos
+from xvla_ros.nodes.parameters import policy as parameters
+from xvla_ros.nodes.parameters.parameter import Values
+from xvla_ros.observation import Observation, ObservationBuffer
+from xvla_ros.runtime.proprio import Proprio, ProprioSelector
+
+AnyImage: TypeAlias = Image | CompressedImage
+
+
+class PolicyInputs:
+    """Cameras, joint states and plans of one configured policy node.
+
+    Args:
+        node: gets the subscriptions.
+        values: its parameters.
+    """
+
+    def __init__(self, node: Node, values: Values) -> None:
+        self._node = node
+        self._arm = WidowX250s()
+        self._views = [
+            None if view is None else replace(view, topic=node.resolve_topic_name(view.topic))
+            for view in parameters.views(values)
+        ]
+        self._rotated = [bool(values[f"cameras.{k}.rotate_180"]) for k in range(len(self._views))]
+        joints_topic = names.joint_states(str(values["robot_name"]))
+        self.buffer: ObservationBuffer[AnyImage] = ObservationBuffer(
+            self._views,
+            ARM_JOINTS,
+            node.resolve_topic_name(joints_topic),
+            parameters.limits(values),
+        )
+        self.proprio = ProprioSelector(parameters.proprio(values))
+        self._subscriptions = [
+            node.create_subscription(JointState, joints_topic, self._on_joints, qos.JOINT_STATES),
+            node.create_subscription(PlanMsg, names.PLAN, self._on_plan, qos.PLAN),
+            *self._camera_subscriptions(values),
+        ]
+        self._plan_fault = ""
+
+    @property
+    def slots(self) -> tuple[int, ...]:
+        """View slots that have a camera."""
+        return tuple(slot for slot, view in enumerate(self._views) if view is not None)
+
+    def set_values(self, values: Values) -> None:
+        """Takes changed limits and proprio rules."""
+        self.buffer.limits = parameters.limits(values)
+        self.proprio.params = parameters.proprio(values)
+
+    def choose_proprio(self, observation: Observation[AnyImage], now: float) -> Proprio:
+        """The pose to condition on."""
+        return self.proprio.choose(observation.stamp, self._arm.fk(observation.joints), now)
+
+    def rgb(self, observation: Observation[AnyImage]) -> tuple[np.ndarray | None, ...]:
+        """The decoded images by slot; costs milliseconds, so not for a callback.
+
+        Raises:
+            images.ImageError: with topic and encoding.
+        """
+        return tuple(
+            None if message is None or view is None else self._rgb(slot, view.topic, message)
+            for slot, (view, message) in enumerate(
+                zip(self._views, observation.images, strict=True)
+            )
+        )
+
+    @staticmethod
+    def stamps(observation: Observation[AnyImage]) -> list[Time]:
+        """The exact stamps of the images."""
+        return [m.header.stamp for m in observation.images if m is not None]
+
+    def destroy(self) -> None:
+        """Ends the subscriptions."""
+        for subscription in self._subscriptions:
+            self._node.destroy_subscription(subscription)
+        self._subscriptions = []
+
+    def _rgb(self, slot: int, topic: str, message: AnyImage) -> np.ndarray:
+        image = convert.image_to_rgb(message, topic)
+        return np.ascontiguousarray(image[::-1, ::-1]) if self._rotated[slot] else image
+
+    def _camera_subscriptions(self, values: Values) -> list[Subscription]:
+        subscriptions = []
+        for slot, view in enumerate(self._views):
+            if view is None:
+                continue
+            compressed = values[f"cameras.{slot}.transport"] == parameters.COMPRESSED
+            kind: type = CompressedImage if compressed else Image
+            callback: Callable[[Any], None] = partial(self._on_image, slot)
+            subscriptions.append(
+                self._node.create_subscription(kind, view.topic, callback, qos.IMAGE)
+            )
+        return subscriptions
+
+    def _now(self) -> float:
+        return convert.now_seconds(self._node.get_clock())
+
+    def _on_image(self, slot: int, message: AnyImage) -> None:
+        self.buffer.add_image(slot, convert.seconds(message.header.stamp), self._now(), message)
+
+    def _on_joints(self, message: JointState) -> None:
+        stamp = convert.seconds(message.header.stamp)
+        self.buffer.add_joints(stamp, self._now(), message.name, message.position)
+
+    def _on_plan(self, message: PlanMsg) -> None:
+        try:
+            plan = convert.plan_from_msg(message)
+        except ValueError as error:
+            if str(error) != self._plan_fault:
+                self._plan_fault = str(error)
+                self._node.get_logger().warning(f"{names.PLAN}: ignored: {error}")
+            return
+        self._plan_fault = ""
+        self.proprio.add_plan(plan, self._now())

@@ -1,0 +1,309 @@
+"""The node `xvla_policy`: images and joint states in, action chunks out.
+
+Wiring only: callbacks store (`policy_inputs`), timers ask (`policy_loop`), one thread infers
+(`inference_worker`). torch is imported by that thread during configure, so that a broken
+installation is a failed transition and not a dead process.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from diagnostic_msgs.msg import DiagnosticArray
+from rclpy.clock import Clock
+from rclpy.clock_type import ClockType
+from rclpy.lifecycle import LifecyclePublisher
+from rclpy.parameter import Parameter as RosParameter
+from rclpy.timer import Timer
+from std_msgs.msg import String
+
+from xvla_ros.msg import ActionChunk, PolicyStatus
+from xvla_ros.nodes import conversions as convert
+from xvla_ros.nodes import names, policy_report, process, qos
+from xvla_ros.nodes.inference_worker import InferenceWorker
+from xvla_ros.nodes.lifecycle import LifecycleNode
+from xvla_ros.nodes.parameters import policy as parameters
+from xvla_ros.nodes.parameters.declaration import Values, declare, read
+from xvla_ros.nodes.policy_inputs import PolicyInputs
+from xvla_ros.nodes.policy_loop import Frames, PolicyLoop, Settings
+from xvla_ros.nodes.policy_state import Assessment, State
+from xvla_ros.nodes.run_task import TaskServer, faults
+from xvla_ros.nodes.task_monitor import End, Progress, TaskMonitor, TaskParams
+from xvla_ros.runtime.device import DeviceError
+
+if TYPE_CHECKING:
+    from xvla_ros.runtime.policy import Policy
+
+_WATCH_S = 0.05
+_STATUS_S = 0.5
+_DIAGNOSTICS_S = 1.0
+_ABANDON_S = 2.0
+# Callbacks, a transition, a running task, and get_state while all of them are busy.
+_THREADS = 4
+
+
+@dataclass
+class _Configured:
+    """What exists between configure and cleanup."""
+
+    inputs: PolicyInputs
+    publisher: LifecyclePublisher
+    loop: PolicyLoop
+    timer: Timer
+    diagnostics: policy_report.Diagnostics
+
+
+class PolicyNode(LifecycleNode):
+    """Lifecycle shell of the policy."""
+
+    expected_errors = (ValueError, OSError, DeviceError)
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(names.POLICY_NODE, **options)
+        self._worker: InferenceWorker | None = None
+        self._policy: Policy | None = None
+        self._configured: _Configured | None = None
+        self._model_values: Values | None = None
+        self._values = declare(
+            self, parameters.POLICY_PARAMETERS, check=self._check, on_change=self._on_change
+        )
+        self._sequence = 0
+        self._told = Assessment(State.IDLE)
+        self._status_time = self._diagnostics_time = -_STATUS_S
+        self._status = self.create_publisher(PolicyStatus, names.STATUS, qos.STATUS)
+        self._diagnostics = self.create_publisher(
+            DiagnosticArray, names.DIAGNOSTICS, qos.DIAGNOSTICS
+        )
+        self.create_subscription(String, names.INSTRUCTION, self._on_instruction, qos.INSTRUCTION)
+        self._tasks = TaskServer(self, self._task_refusal, self._begin_task, self._apply)
+        # On the steady clock: a simulation that pauses must not silence the status.
+        steady = Clock(clock_type=ClockType.STEADY_TIME)
+        self.create_timer(_WATCH_S, self._watch, clock=steady)
+
+    # Lifecycle.
+
+    def configure(self) -> None:
+        """Loads the model, runs it once, and subscribes."""
+        values = self._values = read(self, parameters.POLICY_PARAMETERS)
+        self._model_values = {p.name: values[p.name] for p in parameters.MODEL_PARAMETERS}
+        if not values["model_path"]:
+            raise ValueError("'model_path' is empty: give the folder of a checkpoint")
+        start = time.monotonic()
+        worker = self._worker = InferenceWorker()
+        policy = self._policy = worker.call(partial(_load, values))
+        loaded = time.monotonic()
+        warm_up = worker.call(policy.warm_up)
+        inputs = PolicyInputs(self, values)
+        publisher = self.create_lifecycle_publisher(ActionChunk, names.ACTION_CHUNK, qos.CHUNK)
+        robot = str(values["robot_name"])
+        loop = PolicyLoop(
+            policy,
+            worker,
+            inputs,
+            Frames(names.base_frame(robot), names.ee_frame(robot)),
+            self._settings(),
+            self._now,
+            publisher.publish,
+            self.get_logger(),
+            self._sequence,
+        )
+        period = 1.0 / parameters.number(values["policy_rate_hz"])
+        timer = self.create_timer(period, loop.tick)
+        diagnostics = policy_report.Diagnostics(inputs)
+        self._configured = _Configured(inputs, publisher, loop, timer, diagnostics)
+        self.get_logger().info(
+            f"model {values['model_path']} ({policy.model_hash[:12]}) on {policy.device}, "
+            f"domain {policy.domain_id}, {len(policy.time_grid)} steps, {policy.approximation}: "
+            f"loaded in {loaded - start:.1f} s, first run {warm_up:.1f} s; "
+            f"views {list(inputs.slots)} of {policy.num_views}"
+        )
+
+    def activate(self) -> None:
+        """Begins to act on the instruction."""
+        assert self._configured is not None
+        self._configured.loop.activate()
+
+    def deactivate(self) -> None:
+        """Ends the task and the inferences; a running one is waited for, within a bound."""
+        self._tasks.end(End.DEACTIVATED, "the node was deactivated")
+        configured = self._configured
+        if configured is None:
+            return
+        timeout = parameters.number(self._values["stop_timeout_s"])
+        if not configured.loop.deactivate(timeout):
+            self.get_logger().error(
+                f"the running inference has not ended within {timeout:g} s; its result is dropped"
+            )
+
+    def cleanup(self) -> None:
+        """Frees the device and everything that configure made."""
+        configured, self._configured = self._configured, None
+        if configured is not None:
+            self._sequence = configured.loop.sequence
+            self.destroy_timer(configured.timer)
+            configured.inputs.destroy()
+            self.destroy_lifecycle_publisher(configured.publisher)
+        worker, self._worker = self._worker, None
+        policy, self._policy = self._policy, None
+        self._model_values = None
+        if worker is None:
+            return
+        if policy is not None:
+            worker.submit(policy.close)
+        timeout = parameters.number(self._values["stop_timeout_s"])
+        if not worker.close(timeout):
+            self.get_logger().error(
+                f"the inference thread has not ended within {timeout:g} s and is left behind"
+            )
+
+    def shut_down(self) -> None:
+        """Ends a configure in progress first: loading a model may take longer than one waits."""
+        worker = self._worker
+        if worker is not None and self._configured is None:
+            worker.abandon()
+            end = time.monotonic() + _ABANDON_S
+            while self._worker is not None and time.monotonic() < end:
+                time.sleep(_WATCH_S)
+        super().shut_down()
+
+    def destroy_node(self) -> None:
+        """Ends the action server too."""
+        self._tasks.destroy()
+        super().destroy_node()
+
+    # Parameters and instruction.
+
+    def _check(self, values: Values) -> str | None:
+        """Why the values cannot be so together, or not now."""
+        loaded = self._model_values
+        if loaded is not None:
+            for name, value in loaded.items():
+                if values[name] != value:
+                    return f"'{name}' is read by configure: bring the node to unconfigured first"
+        return parameters.check(values)
+
+    def _on_change(self, values: Values) -> None:
+        self._values = values
+        self._apply()
+
+    def _apply(self) -> None:
+        """Hands changed values to the parts that run."""
+        configured = self._configured
+        if configured is None:
+            return
+        configured.loop.settings = self._settings()
+        configured.inputs.set_values(self._values)
+        period = round(1e9 / parameters.number(self._values["policy_rate_hz"]))
+        if configured.timer.timer_period_ns != period:
+            configured.timer.timer_period_ns = period
+
+    def _settings(self) -> Settings:
+        instruction = self._tasks.instruction or str(self._values["instruction"])
+        return Settings(
+            instruction=instruction.strip(),
+            seed=int(parameters.number(self._values["seed"])),
+            inference_timeout_s=parameters.number(self._values["inference_timeout_s"]),
+        )
+
+    def _on_instruction(self, message: String) -> None:
+        self.set_parameters([RosParameter("instruction", value=message.data)])
+
+    # Tasks.
+
+    def _task_refusal(self) -> str | None:
+        return None if self.is_active else "the node is not active"
+
+    def _begin_task(self, max_duration: float) -> tuple[TaskMonitor, int]:
+        values, now, configured = self._values, self._now(), self._configured
+        plan = configured.inputs.proprio.plan(now) if configured else None
+        params = TaskParams(
+            settle_s=parameters.number(values["task.settle_s"]),
+            settle_m=parameters.number(values["task.settle_m"]),
+            settle_rad=parameters.number(values["task.settle_rad"]),
+            stall_s=parameters.number(values["task.stall_s"]),
+        )
+        monitor = TaskMonitor(params, max_duration, now, None if plan is None else plan.epoch)
+        return monitor, (configured.loop.sequence if configured else self._sequence) + 1
+
+    # What timers do.
+
+    def _now(self) -> float:
+        return convert.now_seconds(self.get_clock())
+
+    def _watch(self) -> None:
+        """Starts what is overdue, and tells how things are."""
+        now, configured = self._now(), self._configured
+        if configured is None:
+            self._tell(Assessment(State.IDLE, "not configured"), None)
+            return
+        loop, inputs = configured.loop, configured.inputs
+        loop.try_start()
+        for warning in inputs.buffer.take_warnings():
+            self.get_logger().warning(warning)
+        assessment = loop.assess(now)
+        stalled, failed = faults(assessment)
+        plan = inputs.proprio.plan(now)
+        progress = Progress(now, plan, 0, stalled, failed, assessment.message)
+        self._tasks.update(progress, loop.sequence)
+        self._tell(assessment, configured)
+
+    def _tell(self, assessment: Assessment, configured: _Configured | None) -> None:
+        """Publishes the state at 2 Hz and at each change, which is logged too."""
+        steady = time.monotonic()
+        changed = assessment.differs(self._told)
+        if changed:
+            log = self.get_logger()
+            text = f"{assessment.state.name}: {assessment.message}".rstrip(": ")
+            bad = assessment.state in (State.STALLED, State.ERROR)
+            # rclpy remembers a severity for each line of code.
+            if bad:
+                log.warning(text)
+            else:
+                log.info(text)
+        self._told = assessment
+        stamp = self.get_clock().now().to_msg()
+        if configured is not None and steady - self._diagnostics_time >= _DIAGNOSTICS_S:
+            self._diagnostics_time = steady
+            self._diagnostics.publish(
+                configured.diagnostics.report(stamp, self._now(), assessment, configured.loop)
+            )
+        if changed or steady - self._status_time >= _STATUS_S:
+            self._status_time = steady
+            loop = None if configured is None else configured.loop
+            source = str(self._values["proprio_source"]) if loop is None else loop.proprio_source
+            self._status.publish(policy_report.status(stamp, assessment, loop, source))
+            self._tasks.feedback(assessment)
+
+
+def _load(values: Values) -> Policy:
+    """Loads the model, and torch with it, in the calling thread."""
+    from xvla_ros.runtime.policy import load_policy
+
+    domain_id = int(parameters.number(values["domain_id"]))
+    policy = load_policy(
+        str(values["model_path"]),
+        device=str(values["device"]),
+        domain_id=None if domain_id < 0 else domain_id,
+        steps=int(parameters.number(values["denoising_steps"])),
+        dtype=str(values["dtype"]),
+        threads=int(parameters.number(values["threads"])) or None,
+        views=parameters.SLOTS,
+    )
+    # The hash of gigabytes is still being computed; nobody else shall wait for it.
+    _ = policy.model_hash
+    return policy
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the node until it is asked to stop; returns the exit code."""
+    return process.run(
+        PolicyNode, names.POLICY_NODE, parameters.POLICY_PARAMETERS, argv, threads=_THREADS
+    )
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

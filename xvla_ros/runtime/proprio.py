@@ -1,0 +1,98 @@
+"""Which end-effector pose the policy is told to be at: the commanded or the measured one.
+
+The published X-VLA clients condition on the pose they last commanded, not on the measured one
+(github.com/2toinf/X-VLA, evaluation/simpler/WidowX), which makes successive chunks join. But a
+command means something only while it is being followed; otherwise the measurement is the truth.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from xvla_ros.chunk import Plan, PlanHistory
+from xvla_ros.geometry import Pose
+
+ProprioSource = Literal["commanded", "commanded_future", "measured"]
+SOURCES: tuple[ProprioSource, ...] = ("commanded", "commanded_future", "measured")
+
+_CLOCK_BACK_S = 0.1
+
+
+@dataclass(frozen=True)
+class ProprioParams:
+    """When the commanded pose is believed."""
+
+    source: ProprioSource = "commanded"
+    max_plan_age_s: float = 1.5
+    """Without a plan for so long the scheduler counts as absent; it sends one every 0.5 s."""
+    max_error_m: float = 0.06
+    """Metres between command and measurement above which the arm is not following."""
+    max_error_rad: float = 0.35
+    """Radians between command and measurement above which the arm is not following."""
+
+
+@dataclass(frozen=True, eq=False)
+class Proprio:
+    """The pose to give to the policy, where it is from, and when it holds."""
+
+    pose: Pose
+    source: ProprioSource
+    t_ref: float
+    """Time from which the actions count, seconds: that of the pose."""
+
+
+class ProprioSelector:
+    """Follows the scheduler's plans and chooses the proprio of each observation."""
+
+    def __init__(self, params: ProprioParams | None = None) -> None:
+        self.params = params or ProprioParams()
+        self._plans = PlanHistory()
+        self._arrival = -math.inf
+        # Whether a chunk has been executed since the epoch began: after a stop, a reset or a
+        # restart the plan only holds a pose that nobody asked for.
+        self._executed = False
+
+    def add_plan(self, plan: Plan, now: float) -> None:
+        """Takes a plan that arrived at `now`."""
+        latest = self._plans.latest
+        if latest is None or latest.epoch != plan.epoch or now < self._arrival - _CLOCK_BACK_S:
+            self.clear()
+        self._executed = self._executed or not plan.holding
+        self._plans.add(plan)
+        self._arrival = now
+
+    def clear(self) -> None:
+        """Forgets every plan."""
+        self._plans.clear()
+        self._arrival = -math.inf
+        self._executed = False
+
+    def plan(self, now: float) -> Plan | None:
+        """The newest plan, unless it is too old to say what is being commanded."""
+        age = now - self._arrival
+        return self._plans.latest if -_CLOCK_BACK_S <= age <= self.params.max_plan_age_s else None
+
+    def choose(self, stamp: float, measured: Pose, now: float) -> Proprio:
+        """The proprio of an observation.
+
+        Args:
+            stamp: its reference time, seconds.
+            measured: pose of the end effector at that time.
+            now: seconds.
+        """
+        plan = self.plan(now)
+        fallback = Proprio(measured, "measured", stamp)
+        if self.params.source == "measured" or plan is None:
+            return fallback
+        commanded = self._plans.commanded(stamp)
+        if commanded is None or not plan.actuating or not self._executed:
+            return fallback
+        metres, radians = commanded[0].distance(measured)
+        if metres > self.params.max_error_m or radians > self.params.max_error_rad:
+            return fallback
+        if self.params.source == "commanded_future" and plan.latency > 0.0:
+            ahead = stamp + plan.latency
+            return Proprio(plan.at(ahead)[0], "commanded_future", ahead)
+        return Proprio(commanded[0], "commanded", stamp)
