@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 
 from xvla_ros import ee6d
 from xvla_ros.chunk import Chunk, ChunkRefused, Refusal
-from xvla_ros.scheduler.params import ChunkParams, SchedulerParams
+from xvla_ros.geometry import Pose
+from xvla_ros.scheduler.params import ChunkParams, SchedulerParams, SpliceParams
 from xvla_ros.scheduler.trajectory import Trajectory
 
 Array = NDArray[np.float64]
@@ -39,6 +40,17 @@ def trajectory(chunk: Chunk, params: ChunkParams) -> Trajectory:
     positions, rotations = _with_proprio(chunk)
     _check_steps(positions, rotations, chunk.step_dt, params)
     return Trajectory.through(positions, rotations, chunk.step_dt)
+
+
+def check_jump(command: Pose, start: Pose, params: SpliceParams) -> None:
+    """Raises ChunkRefused if a chunk would start too far from the command."""
+    metres, radians = command.distance(start)
+    if metres > params.max_jump_m or radians > params.max_jump_rad:
+        raise ChunkRefused(
+            Refusal.JUMP,
+            f"{metres:.3f} m and {radians:.3f} rad, allowed are "
+            f"{params.max_jump_m:g} m and {params.max_jump_rad:g} rad",
+        )
 
 
 def _check_numbers(chunk: Chunk) -> None:

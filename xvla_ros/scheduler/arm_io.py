@@ -44,9 +44,20 @@ class JointMeasurement:
     gripper_closed: float | None = None
     """0 = open, 1 = closed."""
 
-    def is_finite(self) -> bool:
-        """Whether the joint angles are six finite numbers."""
-        return self.positions.shape == (6,) and bool(np.isfinite(self.positions).all())
+
+def staleness(measured: JointMeasurement | None, now: float, max_age_s: float) -> str:
+    """Why joint states cannot be used now, or empty."""
+    if measured is None:
+        return "no joint states have come"
+    if measured.positions.shape != (6,) or not np.isfinite(measured.positions).all():
+        return "the joint states are not six finite numbers"
+    age = now - measured.stamp
+    # A stamp that is not a number fails every comparison and must not pass.
+    if -max_age_s <= age <= max_age_s:
+        return ""
+    if age > max_age_s:
+        return f"joint states are {age:.2f} s old"
+    return f"clocks differ: joint states are {-age:.2f} s in the future"
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +86,12 @@ class ArmCommand:
     message: str
     """Why the arm rests, or empty."""
 
+    @staticmethod
+    def unknown(reason: str) -> ArmCommand:
+        """The command for an arm whose pose is not known: none."""
+        state = SchedulerState.SUSPENDED
+        return ArmCommand(False, None, None, 0.0, None, state, 0, 0.0, 0.0, (), reason)
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -82,3 +99,14 @@ class Outcome:
 
     accepted: bool
     message: str
+
+
+@dataclass(frozen=True)
+class ExecutorStatus:
+    """What is to be known of an executor besides its last command and its counters."""
+
+    state: SchedulerState
+    message: str
+    actuating: bool
+    tracking_error: tuple[float, float]
+    """Between command and measurement: metres, radians."""

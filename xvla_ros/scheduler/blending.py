@@ -54,7 +54,7 @@ class Fade:
 
     def sample(self, phases: Array) -> tuple[Array, Array]:
         """Offsets at phases (m,): positions (m, 3) and rotation vectors (m, 3)."""
-        u = np.clip((phases - self.start) / self.duration, 0.0, 1.0)[:, None]
+        u = np.minimum(np.maximum((phases - self.start) / self.duration, 0.0), 1.0)[:, None]
         value = 1.0 + u**3 * (-10.0 + u * (15.0 - 6.0 * u))
         slope = self.duration * (u + u**3 * (-6.0 + u * (8.0 - 3.0 * u)))
         return (

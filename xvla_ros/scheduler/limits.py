@@ -40,6 +40,8 @@ NAMES = (
 _ATTEMPTS = 5
 # A shortened step is aimed this much below its bound, so that a curved path meets it at once.
 _AIM = 0.999
+# An arm that sags or leans on the edge of its box by this much may still be started, metres.
+_BOX_SLACK = 0.005
 _STILL_M = 1e-9
 _STILL_RAD = 1e-8
 
@@ -71,8 +73,11 @@ class _Candidates:
     def at(self, fraction: float) -> Pose:
         if self.target is not None:
             return interpolate(self.advance.held, self.target, fraction)
-        pose = self.advance.pose(fraction)
-        return Pose(np.clip(pose.position, self.low, self.high), pose.rotation)
+        return self.boxed(self.advance.pose(fraction))
+
+    def boxed(self, pose: Pose) -> Pose:
+        inside = np.minimum(np.maximum(pose.position, self.low), self.high)
+        return Pose(inside, pose.rotation)
 
     def straight(self) -> _Candidates:
         return _Candidates(self.advance, self.low, self.high, self.at(0.0))
@@ -88,53 +93,65 @@ class StepLimiter:
         self._arm = arm
         self.params = params
 
-    def outside(self, position: Array) -> Array:
-        """How far (3,) a position lies outside the workspace box, metres; 0 inside."""
+    def outside_box(self, pose: Pose) -> str:
+        """How a pose lies outside the workspace and what to do about it, or empty."""
         low, high = np.array(self.params.workspace_min), np.array(self.params.workspace_max)
-        return np.asarray(np.minimum(position - low, 0.0) + np.maximum(position - high, 0.0))
+        p = pose.position
+        beyond = np.minimum(p - low, 0.0) + np.maximum(p - high, 0.0)
+        if np.abs(beyond).max() <= _BOX_SLACK:
+            return ""
+        parts = [f"{d:+.3f} m in {axis}" for axis, d in zip("xyz", beyond, strict=True) if d]
+        return (
+            f"the end effector is outside the workspace by {', '.join(parts)}: call ~/go_ready, "
+            "move the arm by hand, or change limits.workspace_min and limits.workspace_max"
+        )
 
     def limit(self, advance: Advance, joints: Array) -> LimitedStep:
         """The largest part of an advance that keeps every limit, from joint angles (6,)."""
         if advance.path is None or advance.elapsed <= 0.0:
             return LimitedStep(0.0, advance.held, joints, frozenset())
         acted: set[str] = set()
-        whole = advance.pose()
-        if self.outside(whole.position).any():
-            acted.add(WORKSPACE)
         candidates = _Candidates(
             advance, np.array(self.params.workspace_min), np.array(self.params.workspace_max)
         )
-        metres, radians = advance.held.distance(candidates.at(1.0))
+        whole = advance.pose()
+        boxed = candidates.boxed(whole)
+        metres, radians = advance.held.distance(boxed)
+        if (boxed.position != whole.position).any():
+            acted.add(WORKSPACE)
         if metres < _STILL_M and radians < _STILL_RAD:
             return LimitedStep(1.0, advance.held, joints, frozenset(acted))
-        fraction, candidates = self._cartesian(candidates, acted)
-        return self._joint_space(candidates, fraction, joints, acted)
+        return self._cartesian(candidates, boxed, joints, acted)
 
     def reachable(self, pose: Pose, joints: Array) -> str | None:
         """The limit that keeps the arm from a pose, None if it can go there."""
         low, high = np.array(self.params.workspace_min), np.array(self.params.workspace_max)
-        inside = Pose(np.clip(pose.position, low, high), pose.rotation)
-        solution = self._arm.ik(inside, joints)
+        solution = self._arm.ik(Pose(np.clip(pose.position, low, high), pose.rotation), joints)
         if solution is None:
             return IK
         return JOINT_LIMIT if self._beyond_margin(solution, joints) else None
 
-    def _cartesian(self, candidates: _Candidates, acted: set[str]) -> tuple[float, _Candidates]:
-        """The fraction that keeps the linear and the angular speed."""
-        fraction = 1.0
-        for attempt in range(_ATTEMPTS):
-            excess = self._excess(candidates, fraction, acted)
+    def _cartesian(
+        self, candidates: _Candidates, whole: Pose, joints: Array, acted: set[str]
+    ) -> LimitedStep:
+        """Shortens the advance until it keeps the linear and the angular speed."""
+        fraction, pose = 1.0, whole
+        excess = self._excess(candidates.advance, pose, acted)
+        if excess > 1.0 and self._excess(candidates.advance, candidates.at(0.0), set()) > 1.0:
+            candidates = candidates.straight()
+            pose = candidates.at(fraction)
+            excess = self._excess(candidates.advance, pose, set())
+        for _ in range(_ATTEMPTS):
             if excess <= 1.0:
-                return fraction, candidates
-            if attempt == 0 and self._excess(candidates, 0.0, set()) > 1.0:
-                candidates = candidates.straight()
+                return self._joint_space(candidates, fraction, pose, joints, acted)
             fraction *= _AIM / excess
-        return 0.0, candidates
+            pose = candidates.at(fraction)
+            excess = self._excess(candidates.advance, pose, set())
+        return LimitedStep(0.0, candidates.advance.held, joints, frozenset(acted))
 
-    def _excess(self, candidates: _Candidates, fraction: float, acted: set[str]) -> float:
+    def _excess(self, advance: Advance, pose: Pose, acted: set[str]) -> float:
         """Largest ratio of a speed to its limit; the limits that act are added to `acted`."""
-        advance = candidates.advance
-        metres, radians = advance.held.distance(candidates.at(fraction))
+        metres, radians = advance.held.distance(pose)
         linear = metres / (self.params.max_linear_speed * advance.elapsed)
         angular = radians / (self.params.max_angular_speed * advance.elapsed)
         if linear > 1.0:
@@ -144,13 +161,17 @@ class StepLimiter:
         return max(linear, angular)
 
     def _joint_space(
-        self, candidates: _Candidates, fraction: float, joints: Array, acted: set[str]
+        self,
+        candidates: _Candidates,
+        fraction: float,
+        pose: Pose,
+        joints: Array,
+        acted: set[str],
     ) -> LimitedStep:
-        """The fraction that the arm can follow."""
+        """Shortens the advance until the arm can follow it."""
         advance = candidates.advance
         reach = np.minimum(self._arm.max_speed, self.params.max_joint_speed) * advance.elapsed
         for _ in range(_ATTEMPTS):
-            pose = candidates.at(fraction)
             solution = self._arm.ik(pose, joints)
             if solution is None:
                 acted.add(IK)
@@ -164,6 +185,7 @@ class StepLimiter:
                 return LimitedStep(committed, pose, solution, frozenset(acted))
             acted.add(JOINT_SPEED)
             fraction *= _AIM / excess
+            pose = candidates.at(fraction)
         return LimitedStep(0.0, advance.held, joints, frozenset(acted), blocked=True)
 
     def _beyond_margin(self, solution: Array, joints: Array) -> bool:

@@ -13,6 +13,7 @@ from xvla_ros.geometry import Pose
 from xvla_ros.scheduler import admission
 from xvla_ros.scheduler.blending import Path
 from xvla_ros.scheduler.forecast import PLAN_DT, forecast
+from xvla_ros.scheduler.gate import Gate
 from xvla_ros.scheduler.gripper import GripperKnots, GripperState
 from xvla_ros.scheduler.latency import LatencyWindow
 from xvla_ros.scheduler.params import SchedulerParams
@@ -72,7 +73,7 @@ class ChunkScheduler:
         self.latency = LatencyWindow()
         self.splice_step = (0.0, 0.0)
         self.revision = 0
-        self._epoch = epoch
+        self._gate = Gate(epoch)
         self._pose: Pose | None = None
         self._gripper = GripperState(0.0)
         self._now = 0.0
@@ -82,20 +83,17 @@ class ChunkScheduler:
         self._rate = PlanRate()
         self._actual_rate = 0.0
         self._progress = ProgressLog()
-        self._newest: tuple[float, int] | None = None
-        self._stopped = False
-        self._busy = ""
         self._spliced = False
 
     @property
     def epoch(self) -> int:
         """Chunks of any other epoch are refused."""
-        return self._epoch
+        return self._gate.epoch
 
     @property
     def stopped(self) -> bool:
         """Whether a stop is latched."""
-        return self._stopped
+        return self._gate.stopped
 
     @property
     def executing(self) -> bool:
@@ -105,7 +103,7 @@ class ChunkScheduler:
     @property
     def state(self) -> SchedulerState:
         """State of the command stream."""
-        if self._stopped:
+        if self._gate.stopped:
             return SchedulerState.STOPPED
         if self.executing:
             return SchedulerState.EXECUTING
@@ -127,9 +125,9 @@ class ChunkScheduler:
 
     def new_epoch(self) -> int:
         """Makes every chunk in flight invalid; returns the new epoch."""
-        self._epoch += 1
+        self._gate.epoch += 1
         self.revision += 1
-        return self._epoch
+        return self._gate.epoch
 
     def reset(self, pose: Pose, gripper: float, now: float) -> None:
         """Holds a pose and a gripper command from now on, in a new epoch."""
@@ -150,18 +148,18 @@ class ChunkScheduler:
 
     def set_busy(self, reason: str) -> None:
         """Refuses chunks for a reason until this is called with an empty one."""
-        self._busy = reason
+        self._gate.busy = reason
 
     def stop(self, now: float) -> None:
         """Comes to rest with the stop bounds and latches, in a new epoch."""
-        self._stopped = True
+        self._gate.stopped = True
         self.rest(hard=True)
         self.new_epoch()
 
     def clear_stop(self, now: float) -> None:
         """Releases a stop, in a new epoch; the pose stays."""
-        if self._stopped:
-            self._stopped = False
+        if self._gate.stopped:
+            self._gate.stopped = False
             if not self.executing:
                 self._running = None
             self.new_epoch()
@@ -194,34 +192,20 @@ class ChunkScheduler:
 
     def _submit(self, chunk: Chunk, now: float) -> None:
         admission.check(chunk, now, self.params)
-        self._check_order(chunk)
+        self._gate.check(chunk)
+        if self._pose is None:
+            raise ChunkRefused(Refusal.BUSY, "the arm's pose is not known yet")
+        if self.executing and not strategy(self.params.strategy).interrupts:
+            raise ChunkRefused(Refusal.BUSY, "strategy sync finishes one chunk before the next")
         trajectory = admission.trajectory(chunk, self.params.chunk)
         lead = chunk.t_ref - self._now if self.executing else 0.0
         lead = max(lead, 0.0) * self._rate.rate
         phase = max(self._progress.since(chunk.t_ref), 0.0)
         self._check_splice(trajectory, phase, lead)
-        if self._newest is not None and chunk.sequence <= self._newest[1]:
+        if self._gate.accept(chunk):
             self.latency.restart()
         self.latency.add(now - chunk.stamp)
-        self._newest = (chunk.stamp, chunk.sequence)
         self._pending = _Pending(chunk, trajectory, self._progress.value + lead - phase)
-
-    def _check_order(self, chunk: Chunk) -> None:
-        if chunk.epoch != self._epoch:
-            raise ChunkRefused(Refusal.OLD_EPOCH, f"epoch {chunk.epoch}, now {self._epoch}")
-        if self._stopped:
-            raise ChunkRefused(Refusal.STOPPED, "call clear_stop")
-        if self._busy or self._pose is None:
-            raise ChunkRefused(Refusal.BUSY, self._busy or "the arm's pose is not known yet")
-        # A policy process that was restarted begins again at sequence 1, but with newer stamps.
-        if self._newest is not None and (chunk.stamp, chunk.sequence) <= self._newest:
-            raise ChunkRefused(
-                Refusal.OUT_OF_ORDER,
-                f"stamp {chunk.stamp:.3f}, sequence {chunk.sequence} after "
-                f"stamp {self._newest[0]:.3f}, sequence {self._newest[1]}",
-            )
-        if self.executing and not strategy(self.params.strategy).interrupts:
-            raise ChunkRefused(Refusal.BUSY, "strategy sync finishes one chunk before the next")
 
     def _check_splice(self, trajectory: Trajectory, phase: float, lead: float) -> None:
         """Refuses a chunk without a future, or too far from the command at its beginning."""
@@ -232,14 +216,7 @@ class ChunkScheduler:
         command = self.pose
         if self._running is not None and lead > 0.0:
             command = self._running.path.pose(min(self._phase + lead, self._running.end))
-        metres, radians = command.distance(trajectory.pose(phase))
-        bounds = self.params.splice
-        if metres > bounds.max_jump_m or radians > bounds.max_jump_rad:
-            raise ChunkRefused(
-                Refusal.JUMP,
-                f"{metres:.3f} m and {radians:.3f} rad, allowed are "
-                f"{bounds.max_jump_m:g} m and {bounds.max_jump_rad:g} rad",
-            )
+        admission.check_jump(command, trajectory.pose(phase), self.params.splice)
 
     def propose(self, now: float) -> Advance:
         """The next command period, to be committed whole or in part.
@@ -308,7 +285,7 @@ class ChunkScheduler:
             poses=poses,
             gripper=gripper,
             sequence=running.sequence if running else 0,
-            epoch=self._epoch,
+            epoch=self._gate.epoch,
             latency=self.latency.p95,
             holding=not self.executing,
             actuating=actuating,
@@ -320,7 +297,7 @@ class ChunkScheduler:
         self._now = now
         if elapsed < -self.params.clock_jump_s:
             self._progress.clear()
-            self._newest = None
+            self._gate.forget_order()
             self.rest(hard=True)
             self.new_epoch()
         return min(max(elapsed, 0.0), 2.0 * self.params.period)

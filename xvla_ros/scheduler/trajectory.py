@@ -19,14 +19,15 @@ Array = NDArray[np.float64]
 
 _IDENTITY = np.eye(3)
 _TINY = 1e-300
+_TINY_ANGLE = 1e-12
 
 
 def exp_rows(vectors: Array) -> Array:
     """Rotation matrices (n, 3, 3) of rotation vectors (n, 3)."""
-    angle = np.sqrt(np.einsum("ni,ni->n", vectors, vectors))
-    # sinc keeps both coefficients exact down to an angle of zero.
-    a = np.sinc(angle / np.pi)
-    b = 0.5 * np.sinc(angle / (2.0 * np.pi)) ** 2
+    # So small an angle that sin(x) / x is exactly 1 stands for 0.
+    angle = np.maximum(np.sqrt(np.einsum("ni,ni->n", vectors, vectors)), _TINY_ANGLE)
+    a = np.sin(angle) / angle
+    b = 2.0 * (np.sin(0.5 * angle) / angle) ** 2
     out = b[:, None, None] * vectors[:, :, None] * vectors[:, None, :]
     out += (1.0 - b * angle**2)[:, None, None] * _IDENTITY
     s = a[:, None] * vectors
@@ -114,7 +115,7 @@ class Trajectory:
     def sample(self, phases: Array) -> tuple[Array, Array]:
         """Positions (m, 3) and rotations (m, 3, 3) at phases (m,)."""
         x = np.minimum(phases / self.step_dt, float(len(self.controls)))
-        k = np.clip(x.astype(np.intp), 0, len(self.controls) - 1)
+        k = np.minimum(np.maximum(x.astype(np.intp), 0), len(self.controls) - 1)
         u = (x - k)[:, None]
         v = 1.0 - u
         positions = v * v * ((1.0 + 2.0 * u) * self.positions[k] + u * self.tangents[k]) + u * u * (
