@@ -119,12 +119,12 @@ def test_training_follows_the_same_gradient(make, lerobot) -> None:
 
     context = ours.encode(b.ids, b.images, b.mask)
     terms = ours.forward_training(context, b.proprio, b.domain, actions, noise, t)
-    sum(terms.values()).backward()  # type: ignore[union-attr]
+    sum(terms.values()).backward()
 
     expected = dict(theirs.named_parameters())
     for name, parameter in ours.named_parameters():
         gradient = expected[name].grad
         assert parameter.grad is not None, name
         # The bias of the keys has no influence: its gradient is rounding and nothing else.
-        tolerance = 1e-6 + 1e-4 * float(gradient.abs().max())
+        tolerance = 1e-5 + 1e-4 * float(gradient.abs().max())
         assert largest(parameter.grad, gradient) < tolerance, name

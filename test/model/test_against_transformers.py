@@ -20,8 +20,8 @@ TOLERANCE = 1e-5
 
 def florence(config):
     vision, text = config.vision, config.text
-    names = ("depths", "num_heads", "num_groups", "window_size")
-    names += ("patch_size", "patch_stride", "patch_padding", "patch_prenorm")
+    names = ["depths", "num_heads", "num_groups", "window_size"]
+    names += ["patch_size", "patch_stride", "patch_padding", "patch_prenorm"]
     given = {name: getattr(vision, name) for name in names}
     given = {key: list(v) if isinstance(v, tuple) else v for key, v in given.items()}
     settings = transformers.Florence2Config(

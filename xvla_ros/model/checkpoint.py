@@ -9,15 +9,17 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
 from xvla_ros.model import key_names
 from xvla_ros.model.config import CONFIG_FILE, XVLAConfig
@@ -49,7 +51,7 @@ def load_checkpoint(
     """
     folder = Path(folder)
     config = XVLAConfig.from_folder(folder)
-    with torch.device("meta"):
+    with torch.device("meta"), _Unfilled():
         model = XVLA(config)
     expected = {name: tensor.shape for name, tensor in model.state_dict().items()}
     tensors = _read(folder, expected)
@@ -113,6 +115,26 @@ def weights_hash(folder: str | Path) -> str:
             while block := stream.read(_HASH_BLOCK):
                 digest.update(block)
     return digest.hexdigest()
+
+
+class _Unfilled(TorchFunctionMode):
+    """Modules built inside are not initialised.
+
+    There is nothing to fill on the meta device, yet trying makes torch import its symbolic
+    algebra, which takes longer than reading the weights.
+    """
+
+    def __torch_function__(
+        self,
+        func: Any,
+        types: Collection[type],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        kwargs = kwargs or {}
+        if getattr(func, "__module__", None) == "torch.nn.init" or func is Tensor.uniform_:
+            return args[0] if args else kwargs["tensor"]
+        return func(*args, **kwargs)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
-from tokenizers import Tokenizer  # type: ignore[import-untyped]
+from tokenizers import Tokenizer
 
 from xvla_ros.model.config import CONFIG_FILE, TEXT_LENGTH
 from xvla_ros.model.errors import CheckpointError
@@ -45,14 +45,18 @@ class ImageTransform:
     rescale: float = 1.0 / 255.0
     resample: int = int(Image.Resampling.BICUBIC)
 
-    def __call__(self, image: NDArray[np.uint8]) -> NDArray[np.float32]:
-        """A uint8 RGB image (H, W, 3) of any size to (3, size, size)."""
+    def squash(self, image: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """A uint8 RGB image (H, W, 3) of any size to (size, size, 3), not yet normalised."""
         if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3 or not image.size:
             found = f"{image.dtype} {image.shape}"
             raise ValueError(f"expected a uint8 RGB image (H, W, 3), not {found}")
         picture = Image.fromarray(np.ascontiguousarray(image))
         side = (self.size, self.size)
-        squashed = np.asarray(picture.resize(side, Image.Resampling(self.resample)))
+        return np.asarray(picture.resize(side, Image.Resampling(self.resample)))
+
+    def __call__(self, image: NDArray[np.uint8]) -> NDArray[np.float32]:
+        """A uint8 RGB image (H, W, 3) of any size to (3, size, size)."""
+        squashed = self.squash(image)
         # The product is made in double precision and rounded once, as in training.
         scaled = (squashed * self.rescale).astype(np.float32)
         mean, std = np.array(self.mean, np.float32), np.array(self.std, np.float32)
@@ -92,15 +96,19 @@ class ImageTransform:
         statistics = {}
         for key, default in (("image_mean", _MEAN), ("image_std", _STD)):
             values = content.get(key, default)
-            if len(values) != 3 or not all(isinstance(v, (int, float)) for v in values):
+            listed = isinstance(values, (list, tuple)) and len(values) == 3
+            if not listed or not all(isinstance(v, (int, float)) for v in values):
                 raise ProcessorError(f"{key} must be three numbers, not {values!r}")
             statistics[key] = tuple(float(v) for v in values)
+        resample = content.get("resample", int(Image.Resampling.BICUBIC))
+        if resample not in list(Image.Resampling):
+            raise ProcessorError(f"resample must be one of Pillow's 0 to 5, not {resample!r}")
         return ImageTransform(
             size=_square(content.get("size", _SIZE)),
             mean=statistics["image_mean"],
             std=statistics["image_std"],
             rescale=float(content.get("rescale_factor", 1.0 / 255.0)),
-            resample=int(content.get("resample", Image.Resampling.BICUBIC)),
+            resample=int(resample),
         )
 
 
@@ -121,7 +129,6 @@ class Processor:
         self.text_length = text_length
         self.vocab_size = tokenizer.get_vocab_size()
         self._tokenizer = tokenizer
-        self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(text_length)
 
     @staticmethod
@@ -208,6 +215,8 @@ def _read_tokenizer(folder: Path) -> Tokenizer:
         tokenizer = Tokenizer.from_file(str(path))
     except Exception as error:  # the library raises bare Exception
         raise ProcessorError(f"{path}: not a tokenizer: {error}") from error
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
     ids = tokenizer.encode("").ids
     if ids != [BOS, EOS] or tokenizer.token_to_id("<pad>") != PAD:
         raise ProcessorError(

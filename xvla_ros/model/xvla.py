@@ -52,9 +52,13 @@ class PositionTables(nn.Module):
 
 
 def temporal_table(frames: int, dim: int) -> Tensor:
-    """Sines (even channels) and cosines (odd channels) of the frame number (frames, dim)."""
-    frequency = torch.exp(-math.log(10000.0) * torch.arange(0, dim, 2) / dim)
-    angles = torch.arange(frames)[:, None] * frequency
+    """Sines (even channels) and cosines (odd channels) of the frame number (frames, dim).
+
+    On the CPU whatever the default device is: its contents are known before any weights are.
+    """
+    channel = torch.arange(0, dim, 2, device="cpu")
+    frequency = torch.exp(-math.log(10000.0) * channel / dim)
+    angles = torch.arange(frames, device="cpu")[:, None] * frequency
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
 
 
@@ -65,7 +69,8 @@ class TemporalTable(nn.Module):
 
     def __init__(self, frames: int, dim: int) -> None:
         super().__init__()
-        self.register_buffer("pos_idx_to_embed", temporal_table(frames, dim))
+        table = temporal_table(frames, dim).to(torch.get_default_device())
+        self.register_buffer("pos_idx_to_embed", table)
 
 
 class VisionLanguageModel(nn.Module):

@@ -1,0 +1,320 @@
+"""One observation in, one chunk in the frame of the robot out."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tokenizers import (
+    Tokenizer,
+    models,
+    pre_tokenizers,
+    processors,
+)
+
+from xvla_ros import ee6d
+from xvla_ros.geometry import Pose, so3_exp
+from xvla_ros.model.checkpoint import CheckpointError, load_checkpoint, save_checkpoint
+from xvla_ros.model.config import TextConfig, VisionConfig, XVLAConfig
+from xvla_ros.model.processor import ImageTransform, Processor, write_preprocessor_config
+from xvla_ros.model.sampler import uniform_grid
+from xvla_ros.model.xvla import XVLA
+from xvla_ros.runtime.device import DeviceError
+from xvla_ros.runtime.policy import Policy, PolicyInput, PredictionError, load_policy
+
+# R_ee = R_state @ D of BridgeData.
+D = np.array([[0.0, 0.0, 1.0], [0.0, 1.0, 0.0], [-1.0, 0.0, 0.0]])
+WORDS = ["<s>", "<pad>", "</s>", "<unk>", "pick", "up", "the", "red", "cube"]
+CONFIG = XVLAConfig(
+    hidden_size=48,
+    depth=2,
+    num_heads=4,
+    num_domains=12,
+    len_soft_prompts=4,
+    num_actions=30,
+    projection_dim=32,
+    text=TextConfig(
+        vocab_size=20,
+        d_model=32,
+        encoder_layers=1,
+        encoder_attention_heads=2,
+        encoder_ffn_dim=64,
+        max_position_embeddings=96,
+    ),
+    vision=VisionConfig(
+        dim_embed=(16, 32),
+        depths=(1, 1),
+        num_heads=(2, 4),
+        num_groups=(2, 4),
+        patch_size=(7, 3),
+        patch_stride=(4, 4),
+        patch_padding=(3, 1),
+        patch_prenorm=(False, True),
+        window_size=4,
+        max_pos_embeddings=6,
+        max_temporal_embeddings=2,
+    ),
+)
+POSE = Pose(np.array([0.25, -0.05, 0.12]), so3_exp([0.1, 0.2, 0.3]) @ D)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A model folder with random weights whose rotations are near the identity state."""
+    folder = tmp_path_factory.mktemp("model")
+    torch.manual_seed(3)
+    model = XVLA(CONFIG)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.05 * torch.randn_like(parameter))
+        model.transformer.action_decoder.bias.weight[:, 3:9] += torch.tensor([1.0, 0, 0, 1, 0, 0])
+    save_checkpoint(model, folder)
+    write_preprocessor_config(folder, ImageTransform(size=48))
+    tokenizer = Tokenizer(models.WordLevel({w: i for i, w in enumerate(WORDS)}, "<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0))
+    tokenizer.save(str(folder / "tokenizer.json"))
+    return folder
+
+
+@pytest.fixture
+def folder(made, tmp_path):
+    """A copy to break."""
+    for file in made.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    return tmp_path
+
+
+def picture(seed: int):
+    return np.random.default_rng(seed).integers(0, 256, (60, 80, 3), dtype=np.uint8)
+
+
+def observation(**fields: Any) -> PolicyInput:
+    given: dict[str, Any] = {
+        "images": (picture(1), picture(2), None),
+        "pose": POSE,
+        "instruction": "pick up the red cube",
+        "seed": 7,
+    }
+    return PolicyInput(**(given | fields))
+
+
+def load(folder, **options: Any) -> Policy:
+    given: dict[str, Any] = {"device": "cpu", "threads": 1}
+    return load_policy(folder, **(given | options))
+
+
+def edit(folder, name, **values) -> None:
+    content = json.loads((folder / name).read_text())
+    (folder / name).write_text(json.dumps(content | values))
+
+
+def test_a_policy_says_what_its_chunks_mean(made) -> None:
+    policy = load(made)
+
+    assert policy.horizon == 30
+    assert policy.step_dt == pytest.approx(1 / 6)
+    assert (policy.domain_id, policy.gripper_threshold, policy.open_below) == (0, 0.8, 0.6)
+    assert policy.num_views == 3
+    assert policy.time_grid == (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
+    assert (policy.approximation, policy.device) == ("exact", "cpu")
+    weights = (made / "model.safetensors").read_bytes()
+    assert policy.model_hash == hashlib.sha256(weights).hexdigest()
+
+
+def test_a_chunk_is_the_networks_answer_in_the_frame_of_the_robot(made) -> None:
+    prediction = load(made, steps=2).predict(observation())
+    model, processor = load_checkpoint(made), Processor.from_folder(made)
+    pixels, mask = processor.images([picture(1), picture(2)])
+    state = POSE.rotation @ D.T
+    proprio = np.r_[POSE.position, state[:, :2].ravel(), np.zeros(11)]
+    noise = np.random.default_rng(7).standard_normal((30, 20), np.float32)
+    with torch.inference_mode():
+        context = model.encode(
+            torch.tensor(processor.text("pick up the red cube"))[None],
+            torch.tensor(pixels)[None],
+            torch.tensor(mask)[None],
+        )
+        raw = model.generate_actions(
+            context,
+            torch.tensor(proprio, dtype=torch.float32)[None],
+            torch.tensor([0]),
+            torch.tensor(noise)[None],
+            uniform_grid(2),
+        )[0].double()
+
+    assert np.allclose(prediction.raw, raw, atol=1e-6)
+    assert np.array_equal(prediction.positions, prediction.raw[:, :3])
+    assert np.array_equal(prediction.gripper, prediction.raw[:, 9])
+    for rotation, row in zip(prediction.rotations, prediction.raw, strict=True):
+        first = row[[3, 5, 7]] / np.linalg.norm(row[[3, 5, 7]])
+        assert np.allclose((rotation @ D.T)[:, 0], first)
+        assert np.allclose(rotation @ rotation.T, np.eye(3))
+    assert np.array_equal(prediction.proprio, ee6d.pack(POSE.position, POSE.rotation, 0.0))
+    assert prediction.seconds > 0.0
+
+
+def test_the_same_observation_and_seed_give_the_same_chunk(made) -> None:
+    policy = load(made)
+    first = policy.predict(observation()).raw
+
+    assert np.array_equal(policy.predict(observation()).raw, first)
+    assert np.array_equal(load(made).predict(observation()).raw, first)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"seed": 8},
+        {"instruction": "pick the cube up"},
+        {"images": (picture(3), picture(2), None)},
+        {"images": (picture(1), None, None)},
+        {"images": (picture(1), picture(2), picture(2))},
+        {"pose": Pose(np.array([0.3, 0.0, 0.1]), POSE.rotation)},
+    ],
+    ids=["seed", "instruction", "image", "fewer views", "more views", "pose"],
+)
+def test_every_part_of_the_observation_matters(made, change) -> None:
+    policy = load(made)
+    before = policy.predict(observation()).raw
+
+    assert np.abs(policy.predict(observation(**change)).raw - before).max() > 1e-5
+
+
+def test_trailing_absent_views_need_not_be_given(made) -> None:
+    policy = load(made)
+
+    short = policy.predict(observation(images=(picture(1), picture(2))))
+    assert np.array_equal(short.raw, policy.predict(observation()).raw)
+
+
+def test_a_grid_of_times_may_be_given(made) -> None:
+    ten = load(made).predict(observation()).raw
+    same = load(made, steps=[i / 10 for i in range(10, 0, -1)])
+    other = load(made, steps=(1.0, 0.4))
+
+    assert np.array_equal(same.predict(observation()).raw, ten)
+    assert other.time_grid == (1.0, 0.4)
+    assert np.abs(other.predict(observation()).raw - ten).max() > 1e-6
+
+
+def test_half_precision_and_fewer_slots_are_called_approximations(made) -> None:
+    exact = load(made).predict(observation()).raw
+    half = load(made, dtype="bfloat16")
+    two = load(made, views=2)
+
+    assert half.approximation == "bfloat16"
+    assert 0.0 < np.abs(half.predict(observation()).raw - exact).max() < 0.1
+    assert two.approximation == "2 view slots"
+    assert two.predict(observation(images=(picture(1), picture(2)))).raw.shape == (30, 20)
+
+
+def test_another_domain_brings_its_own_conventions(folder) -> None:
+    libero = load(folder, domain_id=3)
+    assert libero.step_dt == pytest.approx(1 / 30)
+
+    entry = {"id": 9, "name": "mine", "step_dt": 0.2, "gripper_closed_is_one": False}
+    (folder / "domains.json").write_text(json.dumps({"domains": [entry]}))
+    mine = load(folder, domain_id=9)
+    prediction = mine.predict(observation())
+    assert (mine.step_dt, mine.domain_id) == (0.2, 9)
+    assert np.allclose(prediction.gripper, 1.0 - prediction.raw[:, 9])
+
+
+def test_a_network_with_a_longer_state_gets_zeros_there(folder) -> None:
+    torch.manual_seed(0)
+    save_checkpoint(XVLA(XVLAConfig(**(vars(CONFIG) | {"dim_proprio": 32}))), folder)
+
+    assert load(folder).predict(observation()).raw.shape == (30, 20)
+
+
+def test_warm_up_runs_the_network(made) -> None:
+    assert load(made).warm_up() > 0.0
+
+
+def test_no_image_is_refused(made) -> None:
+    with pytest.raises(ValueError, match="no image"):
+        load(made).predict(observation(images=(None, None, None)))
+
+
+def test_a_pose_that_is_not_finite_is_refused(made) -> None:
+    with pytest.raises(ValueError, match="not finite"):
+        load(made).predict(observation(pose=Pose(np.array([np.nan, 0, 0]), np.eye(3))))
+
+
+def test_a_network_that_answers_nan_gives_no_chunk(folder) -> None:
+    model = load_checkpoint(folder)
+    with torch.no_grad():
+        model.transformer.action_decoder.bias.weight[0, 2] = torch.nan
+    save_checkpoint(model, folder)
+
+    with pytest.raises(PredictionError, match=r"not finite \(step 0"):
+        load(folder).predict(observation())
+
+
+def test_a_network_that_answers_no_rotation_gives_no_chunk(folder) -> None:
+    model = load_checkpoint(folder)
+    with torch.no_grad():
+        model.transformer.action_decoder.fc.weight.zero_()
+        model.transformer.action_decoder.bias.weight.zero_()
+    save_checkpoint(model, folder)
+
+    with pytest.raises(PredictionError, match="rotation"):
+        load(folder).predict(observation())
+
+
+def test_a_closed_policy_does_not_predict(made) -> None:
+    policy = load(made)
+    policy.close()
+
+    with pytest.raises(RuntimeError, match="closed"):
+        policy.predict(observation())
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "words"),
+    [
+        ("config.json", {"action_mode": "joint"}, ("'joint'", "ee6d")),
+        ("config.json", {"num_domains": 0}, ("num_domains = 0", "domain 0")),
+        ("config.json", {"max_len_seq": 100}, ("max_len_seq = 100", "110")),
+        ("preprocessor_config.json", {"size": {"height": 112, "width": 112}}, ("max_pos_em", "7")),
+    ],
+)
+def test_files_that_do_not_fit_together_are_named(folder, name, values, words) -> None:
+    edit(folder, name, **values)
+
+    with pytest.raises(CheckpointError) as caught:
+        load(folder)
+    assert all(word in str(caught.value) for word in ("config.json", *words))
+
+
+def test_a_tokenizer_of_another_model_is_named(folder) -> None:
+    content = json.loads((folder / "tokenizer.json").read_text())
+    content["model"]["vocab"] |= {f"word{i}": 9 + i for i in range(30)}
+    (folder / "tokenizer.json").write_text(json.dumps(content))
+
+    with pytest.raises(CheckpointError, match=r"tokenizer\.json: 39 tokens.*vocab_size = 20"):
+        load(folder)
+
+
+def test_an_unknown_domain_is_named(made) -> None:
+    with pytest.raises(CheckpointError, match="domain 11"):
+        load(made, domain_id=11)
+
+
+@pytest.mark.parametrize(
+    ("options", "word"),
+    [({"steps": 0}, "step"), ({"steps": [0.5, 0.9]}, "descend"), ({"dtype": "int8"}, "float32")],
+)
+def test_an_option_out_of_range_is_refused(made, options, word) -> None:
+    with pytest.raises(ValueError, match=word):
+        load(made, **options)
+
+
+def test_an_unknown_device_is_refused_and_nothing_else_is_used_instead(made) -> None:
+    with pytest.raises(DeviceError):
+        load(made, device="cuda:7")
