@@ -58,7 +58,7 @@ def decode_rotation(values: ArrayLike, layout: RotationLayout = "interleaved") -
     n1 = np.linalg.norm(a1, axis=-1, keepdims=True)
     n2 = np.linalg.norm(a2, axis=-1, keepdims=True)
     # "not (x > eps)" rather than "x <= eps": a NaN must be caught too.
-    if not (np.all(n1 > _DEGENERATE) and np.all(n2 > _DEGENERATE)):
+    if not (np.all(n1 > _DEGENERATE) and np.all(n2 > _DEGENERATE) and np.isfinite(v).all()):
         raise DegenerateRotation("a rotation column vanishes or is not finite")
     b1 = a1 / n1
     rest = a2 / n2 - np.sum(b1 * a2 / n2, axis=-1, keepdims=True) * b1
@@ -84,9 +84,7 @@ def pack(
     return out
 
 
-def unpack(
-    values: ArrayLike, layout: RotationLayout = "interleaved"
-) -> tuple[Array, Array, Array]:
+def unpack(values: ArrayLike, layout: RotationLayout = "interleaved") -> tuple[Array, Array, Array]:
     """Position (..., 3), rotation (..., 3, 3) and gripper (...) of the first arm.
 
     Raises:

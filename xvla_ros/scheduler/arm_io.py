@@ -103,10 +103,12 @@ class Outcome:
 
 @dataclass(frozen=True)
 class ExecutorStatus:
-    """What is to be known of an executor besides its last command and its counters."""
+    """What is to be known of an executor besides its last command."""
 
     state: SchedulerState
     message: str
     actuating: bool
     tracking_error: tuple[float, float]
     """Between command and measurement: metres, radians."""
+    limits: dict[str, int]
+    """How often each limit acted."""

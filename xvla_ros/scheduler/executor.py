@@ -94,7 +94,13 @@ class ArmExecutor:
 
     def status(self) -> ExecutorStatus:
         """State and tracking error."""
-        return ExecutorStatus(self._state(), self._message(), self._actuating, self._monitor.error)
+        return ExecutorStatus(
+            self._state(),
+            self._message(),
+            self._actuating,
+            self._monitor.error,
+            dict(self.limits),
+        )
 
     def plan(self, now: float) -> Plan:
         """What will be commanded if no other chunk arrives."""
