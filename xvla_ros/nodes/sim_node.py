@@ -102,9 +102,8 @@ class SimNode(Node):
         self._camera_loop.start()
         self._last_tick = time.monotonic()
         self._physics.start()
-        self.get_logger().info(
-            f"simulated {self._settings.robot_name}: {self._robot.world.instruction}"
-        )
+        world = self._robot.world
+        self.get_logger().info(f"{world.task.name}, seed {world.seed}: {world.instruction}")
 
     def _make_interfaces(self) -> None:
         robot = self._settings.robot_name

@@ -16,8 +16,8 @@ WIDTH = 640
 HEIGHT = 480
 
 _GL_MEND = (
-    "no OpenGL for off-screen rendering: install it with `apt-get install libosmesa6` "
-    "(or libegl1 libegl-mesa0 libgl1-mesa-dri with MUJOCO_GL=egl)"
+    "no OpenGL to draw without a display: apt-get install libosmesa6, or for MUJOCO_GL=egl: "
+    "apt-get install libegl1 libegl-mesa0 libgl1-mesa-dri"
 )
 
 
@@ -63,14 +63,27 @@ NAMES = tuple(camera.name for camera in (OVER_SHOULDER, FRONT, WRIST))
 def import_mujoco() -> ModuleType:
     """MuJoCo with a software OpenGL chosen, unless MUJOCO_GL already says which.
 
-    MuJoCo reads MUJOCO_GL once, at import: every module of `sim` imports it through here.
+    MuJoCo reads MUJOCO_GL once, at import: every module of `sim` imports it through here. Where
+    there is no OpenGL at all, the physics still works.
+
+    Raises:
+        RenderingUnavailable: MUJOCO_GL names what this machine does not have.
     """
     if "MUJOCO_GL" not in os.environ:
-        osmesa = ctypes.util.find_library("OSMesa")
-        os.environ["MUJOCO_GL"] = "osmesa" if osmesa else "egl"
-    import mujoco
-
+        choices = (("OSMesa", "osmesa"), ("EGL", "egl"))
+        found = [name for library, name in choices if ctypes.util.find_library(library)]
+        os.environ["MUJOCO_GL"] = found[0] if found else "disable"
+    try:
+        import mujoco
+    except Exception as error:  # PyOpenGL fails with whatever comes first without its library
+        raise _unavailable(error) from error
     return mujoco
+
+
+def _unavailable(error: Exception) -> RenderingUnavailable:
+    backend = os.environ["MUJOCO_GL"]
+    reason = " ".join(str(error).split())
+    return RenderingUnavailable(f"{_GL_MEND} (MUJOCO_GL={backend}: {reason})")
 
 
 class Renderer:
@@ -81,7 +94,7 @@ class Renderer:
         try:
             self._renderer = mujoco.Renderer(model, height, width)
         except Exception as error:  # mujoco, PyOpenGL and ctypes each raise their own
-            raise RenderingUnavailable(f"{_GL_MEND} ({error})") from error
+            raise _unavailable(error) from error
         # Shadows and reflections cost eight times the rest in software.
         flags = self._renderer.scene.flags
         flags[mujoco.mjtRndFlag.mjRND_SHADOW] = 0
