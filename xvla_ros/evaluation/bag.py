@@ -1,0 +1,99 @@
+"""rosbag2 files (mcap) without a ROS installation, this package's messages included."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from rosbags.rosbag2 import Reader, StoragePlugin, Writer
+from rosbags.typesys import Stores, get_types_from_msg, get_typestore
+from rosbags.typesys.store import Typestore
+
+from xvla_ros.errors import UsageError
+
+PACKAGE = "xvla_ros"
+
+
+@dataclass(frozen=True)
+class Record:
+    """One message as it was on the wire."""
+
+    topic: str
+    type_name: str
+    """Like sensor_msgs/msg/JointState."""
+    time_ns: int
+    """When it was received."""
+    data: bytes
+    """CDR."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One message out of a bag."""
+
+    topic: str
+    time: float
+    """When it was received, seconds."""
+    message: Any
+
+
+@lru_cache(maxsize=1)
+def typestore() -> Typestore:
+    """The messages of ROS 2 Jazzy and of this package.
+
+    Raises:
+        UsageError: the package's message files are not beside it.
+    """
+    store = get_typestore(Stores.ROS2_JAZZY)
+    types: dict[str, Any] = {}
+    for path in sorted(_messages().glob("*.msg")):
+        name = f"{PACKAGE}/msg/{path.stem}"
+        types.update(get_types_from_msg(path.read_text(encoding="utf-8"), name))
+    store.register(types)
+    return store
+
+
+def _messages() -> Path:
+    """Folder of the .msg files: in the source tree, or in the install space of this file."""
+    for parent in Path(__file__).resolve().parents:
+        for folder in (parent / "msg", parent / "share" / PACKAGE / "msg"):
+            if (folder / "ActionChunk.msg").is_file():
+                return folder
+    raise UsageError("the message definitions of xvla_ros are not found (colcon build it again)")
+
+
+def write(folder: Path, records: Iterable[Record]) -> None:
+    """Writes a bag in order of time; a bag that is already there is replaced."""
+    if folder.exists():
+        shutil.rmtree(folder)
+    store = typestore()
+    with Writer(folder, version=9, storage_plugin=StoragePlugin.MCAP) as writer:
+        connections: dict[str, Any] = {}
+        for record in sorted(records, key=lambda record: record.time_ns):
+            if record.topic not in connections:
+                connections[record.topic] = writer.add_connection(
+                    record.topic, record.type_name, typestore=store
+                )
+            writer.write(connections[record.topic], record.time_ns, record.data)
+
+
+def read(folder: Path, topics: Collection[str] | None = None) -> Iterator[Entry]:
+    """The messages of a bag in order of time, of all or of some topics.
+
+    Raises:
+        UsageError: there is no bag.
+    """
+    if not (folder / "metadata.yaml").is_file():
+        raise UsageError(f"{folder}: no rosbag2 (a folder with metadata.yaml)")
+    store = typestore()
+    with Reader(folder) as reader:
+        chosen = [c for c in reader.connections if topics is None or c.topic in topics]
+        if not chosen:
+            return
+        for connection, time_ns, data in reader.messages(connections=chosen):
+            message = store.deserialize_cdr(data, connection.msgtype)
+            yield Entry(connection.topic, time_ns * 1e-9, message)

@@ -1,0 +1,168 @@
+"""Runs episodes on a simulated robot in real time, through the same interfaces as an operator."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from rclpy.action.client import ActionClient
+from rclpy.node import Node
+from rclpy.task import Future
+from std_srvs.srv import SetBool
+
+from xvla_ros.action import RunTask
+from xvla_ros.evaluation.episode import Episode
+from xvla_ros.msg import WorldState
+from xvla_ros.nodes import names, qos
+from xvla_ros.nodes.task_monitor import End
+from xvla_ros.srv import ResetWorld
+
+# An image of the time before the reset is no longer the newest of its camera after this.
+_FRESH_S = 0.2
+_REPLY_S = 10.0
+# What the world may take to publish its state, or to go on, before it counts as dead.
+_SILENCE_S = 10.0
+
+
+class NotRunning(RuntimeError):
+    """A node does not answer; the message names it."""
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What the world last said."""
+
+    seed: int
+    elapsed: float
+    success: bool
+
+
+class LiveConductor:
+    """Starts episodes and waits for their end. Needs an executor that spins in another thread.
+
+    Args:
+        node: gets clients and a subscription.
+        alive: raises when one of the nodes has died; asked while waiting.
+    """
+
+    def __init__(self, node: Node, alive: Callable[[], None]) -> None:
+        self._alive = alive
+        self._changed = threading.Condition()
+        self._truth: Truth | None = None
+        self._reset = node.create_client(ResetWorld, names.of(names.SIM_NODE, names.RESET_WORLD))
+        self._actuation = node.create_client(
+            SetBool, names.of(names.SCHEDULER_NODE, names.ENABLE_ACTUATION)
+        )
+        self._run_task = ActionClient(node, RunTask, names.of(names.POLICY_NODE, names.RUN_TASK))
+        self._subscription = node.create_subscription(
+            WorldState, names.of(names.SIM_NODE, names.WORLD_STATE), self._on_world, qos.STATUS
+        )
+
+    def wait_until_ready(self, timeout: float) -> None:
+        """Waits for the interfaces of all three nodes.
+
+        Raises:
+            NotRunning: one of them is not there in time.
+        """
+        wanted = {
+            names.SIM_NODE: lambda: self._reset.service_is_ready() and self._truth is not None,
+            names.SCHEDULER_NODE: self._actuation.service_is_ready,
+            names.POLICY_NODE: self._run_task.server_is_ready,
+        }
+        for name, ready in wanted.items():
+            self._wait(ready, timeout, f"{name} does not answer within {timeout:.0f} s")
+
+    def run(self, seed: int, task: str, limit: float) -> Episode:
+        """One episode: start state of the seed, then the policy until success or time is up.
+
+        Args:
+            seed: of the start state.
+            task: of the simulator.
+            limit: seconds from the goal until the episode counts as failed.
+
+        Raises:
+            NotRunning: a node does not answer.
+        """
+        self._set_actuation(False)
+        instruction = self._start_world(seed, task)
+        self._set_actuation(True)
+        start = time.time()
+        goal = self._call(
+            self._run_task.send_goal_async(RunTask.Goal(instruction=instruction)),
+            names.POLICY_NODE,
+        )
+        if not goal.accepted:
+            return Episode(seed, instruction, start, time.time(), None, "the goal was refused")
+        result = goal.get_result_async()
+        over = self._wait_for(lambda: self._succeeded(seed) or result.done(), limit)
+        end = time.time()
+        success = end - start if self._succeeded(seed) else None
+        if not result.done():
+            self._call(goal.cancel_goal_async(), names.POLICY_NODE)
+        ended = self._call(result, names.POLICY_NODE).result
+        reason = _reason(ended) if over and success is None else "time is up"
+        self._set_actuation(False)
+        return Episode(
+            seed, instruction, start, end, success, "success" if success is not None else reason
+        )
+
+    def _start_world(self, seed: int, task: str) -> str:
+        """Resets the world and waits until every sensor has seen the new state."""
+        request = ResetWorld.Request(seed=seed, task=task)
+        reply = self._call(self._reset.call_async(request), names.SIM_NODE)
+        if not reply.success:
+            raise NotRunning(f"{names.SIM_NODE}: {reply.message}")
+        self._wait(
+            lambda: (
+                self._truth is not None
+                and self._truth.seed == seed
+                and self._truth.elapsed >= _FRESH_S
+            ),
+            _SILENCE_S,
+            f"{names.SIM_NODE} does not go on after a reset",
+        )
+        return str(reply.instruction)
+
+    def _set_actuation(self, on: bool) -> None:
+        request = SetBool.Request(data=on)
+        reply = self._call(self._actuation.call_async(request), names.SCHEDULER_NODE)
+        if not reply.success:
+            raise NotRunning(f"{names.SCHEDULER_NODE}: {reply.message}")
+
+    def _succeeded(self, seed: int) -> bool:
+        truth = self._truth
+        return truth is not None and truth.seed == seed and truth.success
+
+    def _on_world(self, message: WorldState) -> None:
+        with self._changed:
+            self._truth = Truth(message.seed, message.elapsed, message.success)
+            self._changed.notify_all()
+
+    def _call(self, future: Future, name: str) -> Any:
+        """The result of a future."""
+        self._wait(future.done, _REPLY_S, f"{name} gives no reply")
+        return future.result()
+
+    def _wait(self, condition: Callable[[], bool], timeout: float, complaint: str) -> None:
+        if not self._wait_for(condition, timeout):
+            raise NotRunning(complaint)
+
+    def _wait_for(self, condition: Callable[[], bool], timeout: float) -> bool:
+        """Whether the condition holds in time; the world's messages and futures are looked at."""
+        deadline = time.monotonic() + timeout
+        while not condition():
+            self._alive()
+            left = deadline - time.monotonic()
+            if left <= 0.0:
+                return False
+            with self._changed:
+                self._changed.wait(min(left, 0.02))
+        return True
+
+
+def _reason(result: RunTask.Result) -> str:
+    word = End(result.reason).name.lower()
+    return f"{word}: {result.message}" if result.message else word
