@@ -7,16 +7,14 @@ the two apart. But both have the same parent process, and a user's next launch h
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
 
 
-def is_first_start(name: str, directory: Path | None = None) -> bool:
+def is_first_start(name: str, folder: Path) -> bool:
     """Whether the parent process starts a node of this name for the first time.
 
-    Notes the start in a small file, named by the parent's process id and start time.
+    Notes the start in a small file of the folder, named by the parent's id and start time.
     """
-    folder = directory or Path(tempfile.gettempdir()) / f"xvla_ros-{os.getuid()}"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     mark = folder / f"{name.strip('/').replace('/', '.')}-{_identity(os.getppid())}"
     try:

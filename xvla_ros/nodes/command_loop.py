@@ -1,0 +1,139 @@
+"""From joint states and chunks to sent commands: the executor with its inputs and its back end.
+
+Free of topics and services; the node wires it. One thread calls everything.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from xvla_ros.chunk import ChunkRefused
+from xvla_ros.msg import ActionChunk
+from xvla_ros.nodes.backends.base import Backend
+from xvla_ros.nodes.conversions import chunk_from_msg
+from xvla_ros.nodes.joint_input import JointInput
+from xvla_ros.nodes.last_command import LastCommand
+from xvla_ros.scheduler.arm_io import ArmCommand, JointMeasurement, Outcome
+from xvla_ros.scheduler.executor import ArmExecutor
+
+_REST_S = 1.0
+_DRAIN_S = 0.3
+
+
+class CommandLoop:
+    """Everything that concerns the arm.
+
+    Args:
+        executor: decides.
+        backend: sends.
+        last_command: remembers what was sent last.
+        clock: seconds on the ROS clock.
+
+    Attributes:
+        joints: the joint states that have come.
+        point_periods: how far ahead a point is sent, in command periods.
+    """
+
+    def __init__(
+        self,
+        executor: ArmExecutor,
+        backend: Backend,
+        last_command: LastCommand,
+        clock: Callable[[], float],
+    ) -> None:
+        self.executor = executor
+        self.backend = backend
+        self.joints = JointInput()
+        self.point_periods = 1.0
+        self._last_command = last_command
+        self._clock = clock
+
+    @property
+    def period(self) -> float:
+        """Seconds between two commands."""
+        return self.executor.scheduler.params.period
+
+    def measurement(self) -> JointMeasurement | None:
+        """The newest joint states, with their true age."""
+        return self.joints.measurement(self._clock(), time.monotonic())
+
+    def tick(self) -> ArmCommand:
+        """One command period: decides and, where it may reach the arm, sends."""
+        command = self.executor.tick(self._clock(), self.measurement())
+        self._send(command)
+        return command
+
+    def submit(self, message: ActionChunk) -> None:
+        """Takes a chunk over.
+
+        Raises:
+            ChunkRefused: nothing but a counter has changed.
+        """
+        try:
+            chunk = chunk_from_msg(message)
+        except ChunkRefused as refused:
+            self.executor.scheduler.refusals[refused.reason] += 1
+            raise
+        self.executor.submit(chunk, self._clock())
+
+    def set_actuation(self, on: bool) -> Outcome:
+        """Switches commands to the arm on or off."""
+        if on and not self.backend.listeners():
+            return Outcome(False, "no driver listens to the commands")
+        return self.executor.set_actuation(on, self._clock(), self.measurement())
+
+    def go_to(self, joints: Sequence[float], name: str) -> Outcome:
+        """Moves to joint angles (6,), slowly."""
+        if not self.backend.listeners():
+            return Outcome(False, "no driver listens to the commands")
+        target = np.array(joints, dtype=np.float64)
+        return self.executor.go_to(target, self._clock(), self.measurement(), name)
+
+    def stop(self) -> None:
+        """Latches; the next tick brakes."""
+        self.executor.stop(self._clock())
+
+    def clear_stop(self) -> None:
+        """Releases a stop."""
+        self.executor.clear_stop(self._clock())
+
+    def policy_lost(self) -> None:
+        """Brings the arm to rest; the next valid chunk goes on."""
+        self.executor.policy_lost(self._clock())
+
+    def rest_and_hold(self) -> bool:
+        """Brakes within a bounded time, sends the hold command and switches actuation off.
+
+        Returns:
+            Whether the driver has acknowledged what was sent.
+        """
+        latched = self.executor.scheduler.stopped
+        self.stop()
+        end = time.monotonic() + _REST_S
+        while self.executor.moving or self.executor.scheduler.executing:
+            self.tick()
+            if time.monotonic() > end:
+                break
+            time.sleep(self.period)
+        hold = self.executor.hold(self._clock())
+        sent = hold is not None and self._send(hold)
+        self.executor.set_actuation(False, self._clock(), None)
+        if not latched:
+            self.clear_stop()
+        return not sent or self.backend.drain(_DRAIN_S)
+
+    def close(self) -> None:
+        """Frees the publishers and the file."""
+        self.backend.close()
+        self._last_command.close()
+
+    def _send(self, command: ArmCommand) -> bool:
+        if not command.publish or command.joints is None or command.velocities is None:
+            return False
+        ahead = self.point_periods * self.period
+        self.backend.send(command.joints, command.velocities, command.gripper_closed, ahead)
+        self._last_command.write(command.joints)
+        return True

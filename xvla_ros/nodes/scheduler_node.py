@@ -1,0 +1,302 @@
+"""The node `chunk_scheduler`: chunks and joint states in, arm commands out.
+
+Everything runs in one thread. The command timer runs on the steady clock. What is slower than a
+command (plan, status, diagnostics, display) is done after a command has been sent, one thing per
+period, so that it never delays one.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rclpy.clock import Clock
+from rclpy.clock_type import ClockType
+from rclpy.event_handler import SubscriptionEventCallbacks
+from rclpy.subscription import Subscription
+from rclpy.timer import Timer
+from sensor_msgs.msg import JointState
+from std_srvs.srv import SetBool, Trigger
+
+from xvla_ros.arm import constants
+from xvla_ros.arm.kinematics import WidowX250s
+from xvla_ros.chunk import ChunkRefused
+from xvla_ros.msg import ActionChunk
+from xvla_ros.nodes import names, process, qos
+from xvla_ros.nodes.backends.base import BackendError, make_backend
+from xvla_ros.nodes.command_loop import CommandLoop
+from xvla_ros.nodes.conversions import now_seconds
+from xvla_ros.nodes.first_start import is_first_start
+from xvla_ros.nodes.last_command import LastCommand
+from xvla_ros.nodes.lifecycle import LifecycleNode
+from xvla_ros.nodes.parameters.declaration import Values, declare, read
+from xvla_ros.nodes.parameters.scheduler import SCHEDULER_PARAMETERS, build, check
+from xvla_ros.nodes.priority import raise_priority
+from xvla_ros.nodes.scheduler_publishers import SchedulerPublishers
+from xvla_ros.scheduler.arm_io import ArmCommand, Outcome
+from xvla_ros.scheduler.executor import ArmExecutor
+from xvla_ros.scheduler.scheduler import ChunkScheduler
+from xvla_ros.scheduler.setpoint import SchedulerState
+
+_LOG_EVERY_S = 2.0
+
+
+@dataclass
+class _Parts:
+    """What exists between configure and cleanup."""
+
+    loop: CommandLoop
+    publishers: SchedulerPublishers
+    subscriptions: list[Subscription]
+    timer: Timer
+
+
+class SchedulerNode(LifecycleNode):
+    """Wires a `CommandLoop` to topics, services and a timer."""
+
+    expected_errors = (ValueError, OSError, BackendError)
+
+    def __init__(self, priority: str = "normal", **options: Any) -> None:
+        super().__init__(names.SCHEDULER_NODE, **options)
+        self._values = declare(
+            self, SCHEDULER_PARAMETERS, check=check, on_change=self._on_parameters
+        )
+        self._priority = priority
+        self._arm = WidowX250s()
+        self._parts: _Parts | None = None
+        self._active = False
+        # A stop holds whatever state the node is in, and through cleanup and configure.
+        self._stopped = False
+        self._may_start = bool(self._values["start_actuation"]) and self._is_first_start()
+        self._start_pending = False
+        self._policy_alive = False
+        self._told: tuple[object, ...] = ()
+        self._refusals_logged: dict[str, float] = {}
+        self.create_service(SetBool, names.ENABLE_ACTUATION, self._on_enable)
+        self.create_service(Trigger, names.STOP, self._on_stop)
+        self.create_service(Trigger, names.CLEAR_STOP, self._on_clear_stop)
+        for service, joints, name in (
+            (names.GO_READY, constants.READY, "the ready pose"),
+            (names.GO_SLEEP, constants.SLEEP, "the sleep pose"),
+        ):
+            self.create_service(Trigger, service, partial(self._on_go, joints, name))
+
+    # ------------------------------------------------------------------ transitions
+
+    def configure(self) -> None:
+        """Makes the executor, its topics and the command timer; nothing moves yet."""
+        self._values = read(self, SCHEDULER_PARAMETERS)
+        robot = str(self._values["robot_name"])
+        scheduler_params, executor_params = build(self._values)
+        backend = make_backend(str(self._values["backend"]), self, robot)
+        last_command = LastCommand(_state_folder() / f"last_command{self._identity()}")
+        # Milliseconds since 1970: no earlier process can have used the epoch.
+        scheduler = ChunkScheduler(scheduler_params, epoch=time.time_ns() // 1_000_000)
+        executor = ArmExecutor(scheduler, self._arm, executor_params, last_command.read())
+        loop = CommandLoop(executor, backend, last_command, self._now)
+        base = names.base_frame(robot)
+        publishers = SchedulerPublishers(self, loop, self._arm, base, self._priority)
+        subscriptions = [
+            self.create_subscription(
+                JointState, names.joint_states(robot), self._on_joint_states, qos.JOINT_STATES
+            ),
+            self.create_subscription(
+                ActionChunk,
+                names.ACTION_CHUNK,
+                self._on_chunk,
+                qos.CHUNK,
+                event_callbacks=SubscriptionEventCallbacks(liveliness=self._on_liveliness),
+            ),
+        ]
+        steady = Clock(clock_type=ClockType.STEADY_TIME)
+        timer = self.create_timer(scheduler_params.period, self._tick, clock=steady)
+        self._parts = _Parts(loop, publishers, subscriptions, timer)
+        self._apply(self._values)
+        if self._stopped:
+            loop.stop()
+        self.get_logger().info(
+            f"commands at {scheduler_params.command_rate_hz:g} Hz, priority: {self._priority}"
+        )
+
+    def activate(self) -> None:
+        """Chunks are taken from now on; actuation is off unless this is a start with it on."""
+        assert self._parts is not None
+        self._parts.publishers.meter.restart()
+        self._start_pending, self._may_start = self._may_start, False
+        self._active = True
+        # What lives for long is kept out of garbage collections, which would delay commands.
+        gc.collect()
+        gc.freeze()
+
+    def deactivate(self) -> None:
+        """Brings the arm to rest and sends the hold command while publishers still work."""
+        self._active = self._start_pending = False
+        if self._parts is not None and not self._parts.loop.rest_and_hold():
+            self.get_logger().warning("the driver did not acknowledge the hold command")
+
+    def cleanup(self) -> None:
+        """Frees what `configure` made."""
+        parts, self._parts = self._parts, None
+        if parts is None:
+            return
+        self.destroy_timer(parts.timer)
+        for subscription in parts.subscriptions:
+            self.destroy_subscription(subscription)
+        parts.publishers.close()
+        parts.loop.close()
+
+    # ------------------------------------------------------------------ commands
+
+    def _tick(self) -> None:
+        """One command period; anything else comes after the command has been sent."""
+        if self._parts is None:
+            return
+        loop, publishers = self._parts.loop, self._parts.publishers
+        publishers.meter.tick(time.monotonic())
+        command = loop.tick() if self._active else None
+        if command is not None:
+            publishers.poses(command)
+            if self._start_pending and command.joints is not None and loop.backend.listeners():
+                self._start_pending = False
+                outcome = loop.set_actuation(True)
+                if not outcome.accepted:
+                    self.get_logger().error(f"start_actuation refused: {outcome.message}")
+            self._tell(command, loop.executor.actuating)
+        publishers.housekeeping(time.monotonic(), command)
+
+    def _tell(self, command: ArmCommand, actuating: bool) -> None:
+        """Logs a change of state, once."""
+        told = (command.state, actuating)
+        if told == self._told:
+            return
+        self._told = told
+        text = f"{command.state.name}, actuation {'on' if actuating else 'off'}"
+        if command.message:
+            text += f": {command.message}"
+        if command.state in (SchedulerState.STOPPED, SchedulerState.SUSPENDED):
+            self.get_logger().warning(text)
+        else:
+            self.get_logger().info(text)
+
+    # ------------------------------------------------------------------ inputs
+
+    def _on_joint_states(self, message: JointState) -> None:
+        if self._parts is None:
+            return
+        try:
+            self._parts.loop.joints.take(message, self._now(), time.monotonic())
+        except ValueError as error:
+            self.get_logger().error(f"joint states: {error}", throttle_duration_sec=_LOG_EVERY_S)
+
+    def _on_chunk(self, message: ActionChunk) -> None:
+        if self._parts is None or not self._active:
+            return
+        try:
+            self._parts.loop.submit(message)
+        except ChunkRefused as refused:
+            self._log_refusal(message.sequence, refused)
+
+    def _log_refusal(self, sequence: int, refused: ChunkRefused) -> None:
+        """Logs each reason at most every few seconds; the counters hold them all."""
+        steady = time.monotonic()
+        last = self._refusals_logged.get(refused.reason.value)
+        if last is None or steady - last >= _LOG_EVERY_S:
+            self._refusals_logged[refused.reason.value] = steady
+            self.get_logger().warning(f"chunk {sequence} refused: {refused}")
+
+    def _on_liveliness(self, event: Any) -> None:
+        """Brings the arm to rest when no policy shows signs of life any more."""
+        alive = event.alive_count > 0
+        lost = self._policy_alive and not alive
+        self._policy_alive = alive
+        if lost and self._parts is not None:
+            self.get_logger().warning("the policy is gone: resting until it is back")
+            self._parts.loop.policy_lost()
+
+    def _on_parameters(self, values: Values) -> None:
+        self._values = values
+        self._apply(values)
+
+    def _apply(self, values: Values) -> None:
+        if self._parts is None:
+            return
+        loop = self._parts.loop
+        loop.executor.scheduler.params, loop.executor.params = build(values)
+        loop.point_periods = float(values["point_periods"])  # type: ignore[arg-type]
+        self._parts.publishers.path_rate = float(values["path_rate_hz"])  # type: ignore[arg-type]
+
+    # ------------------------------------------------------------------ services
+
+    def _on_enable(self, request: SetBool.Request, response: SetBool.Response) -> SetBool.Response:
+        self._start_pending = False
+        if self._parts is not None and self._active:
+            return _answer(response, self._parts.loop.set_actuation(request.data))
+        if request.data:
+            return _answer(response, Outcome(False, "the node is not active"))
+        return _answer(response, Outcome(True, "actuation is off"))
+
+    def _on_stop(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        self._stopped = True
+        self._start_pending = False
+        if self._parts is not None:
+            self._parts.loop.stop()
+        return _answer(response, Outcome(True, "stopped: call ~/clear_stop to go on"))
+
+    def _on_clear_stop(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        self._stopped = False
+        if self._parts is not None:
+            self._parts.loop.clear_stop()
+        return _answer(response, Outcome(True, "the stop is released"))
+
+    def _on_go(
+        self, joints: Sequence[float], name: str, _: Trigger.Request, response: Trigger.Response
+    ) -> Trigger.Response:
+        if self._parts is None or not self._active:
+            return _answer(response, Outcome(False, "the node is not active"))
+        return _answer(response, self._parts.loop.go_to(joints, name))
+
+    # ------------------------------------------------------------------ small things
+
+    def _now(self) -> float:
+        return now_seconds(self.get_clock())
+
+    def _identity(self) -> str:
+        """The node's full name, with its ROS domain, as part of a file name."""
+        domain = os.environ.get("ROS_DOMAIN_ID", "0")
+        return self.get_fully_qualified_name().replace("/", ".") + f".{domain}"
+
+    def _is_first_start(self) -> bool:
+        first = is_first_start(self._identity(), _state_folder())
+        if not first:
+            self.get_logger().warning(
+                "started again after its end: start_actuation is ignored, "
+                "call ~/enable_actuation to go on"
+            )
+        return first
+
+
+def _answer(response: Any, outcome: Outcome) -> Any:
+    response.success, response.message = outcome.accepted, outcome.message
+    return response
+
+
+def _state_folder() -> Path:
+    return Path(tempfile.gettempdir()) / f"xvla_ros-{os.getuid()}"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the node until it is asked to stop; returns the exit code."""
+    make = partial(SchedulerNode, raise_priority())
+    return process.run(make, names.SCHEDULER_NODE, SCHEDULER_PARAMETERS, argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
