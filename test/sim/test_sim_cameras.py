@@ -8,13 +8,8 @@ import cv2
 import numpy as np
 import pytest
 
-from xvla_ros.arm.kinematics import WidowX250s
-from xvla_ros.geometry import Pose
 from xvla_ros.sim import cameras
 from xvla_ros.sim.world import SimWorld
-
-ARM = WidowX250s()
-DOWN = np.array([[0.0, 0.0, 1.0], [0.0, 1.0, 0.0], [-1.0, 0.0, 0.0]])
 
 
 def red(picture: np.ndarray) -> np.ndarray:
@@ -78,26 +73,27 @@ def test_every_start_shows_the_whole_cube_to_the_front_camera():
         world.close()
 
 
-def pad_gap(world: SimWorld, finger: float, cube: tuple[float, float]) -> float:
+def pad_gap(world, put_above, finger: float, cube: tuple[float, float]) -> float:
     """Pixels from pad to pad, middle to middle, in the wrist view squashed to 64 x 64."""
-    joints = ARM.ik(Pose(np.array([0.26, 0.0, 0.028]), DOWN), world.joints())
-    world.set_arm(joints, finger)
+    put_above(world, 0.26, 0.0, 0.028, finger)
     world.place("red_cube", *cube, 0.0)
     small = cv2.resize(world.render("wrist"), (64, 64), interpolation=cv2.INTER_AREA)
     columns = np.nonzero(green(small))[1]
     return float(columns[columns >= 32].mean() - columns[columns < 32].mean())
 
 
-def test_the_wrist_view_tells_open_from_closed_from_closed_on_the_cube_even_at_64_pixels(world):
-    opened = pad_gap(world, 0.037, (0.26, 0.0))
-    holding = pad_gap(world, 0.0275, (0.26, 0.0))
-    closed = pad_gap(world, 0.015, (0.33, 0.13))
+def test_the_wrist_view_tells_open_from_closed_from_closed_on_the_cube_even_at_64_pixels(
+    world, put_above
+):
+    opened = pad_gap(world, put_above, 0.037, (0.26, 0.0))
+    holding = pad_gap(world, put_above, 0.0275, (0.26, 0.0))
+    closed = pad_gap(world, put_above, 0.015, (0.33, 0.13))
     assert opened >= holding + 4
     assert holding >= closed + 4
 
 
-def test_the_wrist_view_shows_the_cube_between_the_fingers(world):
-    pad_gap(world, 0.037, (0.26, 0.0))
+def test_the_wrist_view_shows_the_cube_between_the_fingers(world, put_above):
+    pad_gap(world, put_above, 0.037, (0.26, 0.0))
     mask = red(world.render("wrist"))
     assert mask.sum() > 0.04 * mask.size
     assert centre(mask)[0] == pytest.approx(320.0, abs=6.0)
@@ -125,13 +121,13 @@ def test_a_snapshot_is_drawn_as_it_was_although_the_world_went_on(world):
     assert not np.array_equal(now, before)
 
 
-def test_looks_vary_with_the_seed_and_only_a_little():
+def test_looks_vary_with_the_seed_and_only_a_little(put_above):
     world = SimWorld()
     try:
         pictures = []
         for seed in (1, 2):
             world.reset(seed)
-            world.set_arm(ARM.ik(Pose(np.array([0.24, 0.0, 0.16]), DOWN), world.joints()), 0.037)
+            put_above(world, 0.24, 0.0, 0.16)
             world.place("red_cube", 0.26, -0.05, 0.0)
             pictures.append(world.render("front").astype(float))
         difference = np.abs(pictures[0] - pictures[1])

@@ -80,27 +80,27 @@ def test_a_later_start_is_waited_for(controller):
     ("arguments", "reason"),
     [
         (
-            dict(times=[1.0], positions=[[1.0, 2.0]], names=("a", "c")),
+            {"times": [1.0], "positions": [[1.0, 2.0]], "names": ("a", "c")},
             "joints a, c instead of a, b",
         ),
-        (dict(times=[1.0], positions=[[1.0]], names=("a",)), "joints a instead of a, b"),
-        (dict(times=[], positions=[]), "no points"),
-        (dict(times=[1.0], positions=[[1.0]]), "point 0 has 1 positions for 2 joints"),
+        ({"times": [1.0], "positions": [[1.0]], "names": ("a",)}, "joints a instead of a, b"),
+        ({"times": [], "positions": []}, "no points"),
+        ({"times": [1.0], "positions": [[1.0]]}, "point 0 has 1 positions for 2 joints"),
         (
-            dict(times=[1.0, 2.0], positions=[[1.0, 2.0], [1.0, np.nan]]),
+            {"times": [1.0, 2.0], "positions": [[1.0, 2.0], [1.0, np.nan]]},
             "point 1: positions of b is nan",
         ),
         (
-            dict(times=[1.0], positions=[[1.0, 2.0]], velocities=[[np.inf, 0.0]]),
+            {"times": [1.0], "positions": [[1.0, 2.0]], "velocities": [[np.inf, 0.0]]},
             "point 0: velocities of a is inf",
         ),
         (
-            dict(times=[1.0, 2.0], positions=[[1.0, 2.0]] * 2, velocities=[[0.0, 0.0], [0.0]]),
+            {"times": [1.0, 2.0], "positions": [[1.0, 2.0]] * 2, "velocities": [[0.0, 0.0], [0.0]]},
             "point 1 has 1 velocities for 2 joints",
         ),
-        (dict(times=[1.0, 1.0], positions=[[1.0, 2.0]] * 2), "time_from_start must rise"),
-        (dict(times=[-1.0], positions=[[1.0, 2.0]]), "time_from_start must rise"),
-        (dict(times=[1.0], positions=[[1.0, 2.0]], start=90.0), "ends 9.000 s in the past"),
+        ({"times": [1.0, 1.0], "positions": [[1.0, 2.0]] * 2}, "time_from_start must rise"),
+        ({"times": [-1.0], "positions": [[1.0, 2.0]]}, "time_from_start must rise"),
+        ({"times": [1.0], "positions": [[1.0, 2.0]], "start": 90.0}, "ends 9.000 s in the past"),
     ],
 )
 def test_a_wrong_trajectory_is_refused_with_its_reason_and_the_old_one_goes_on(

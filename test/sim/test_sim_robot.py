@@ -6,19 +6,8 @@ import pytest
 from xvla_ros.arm.constants import ARM_JOINTS, FINGER_LOWER, FINGER_UPPER, JOINT_STATE_NAMES
 from xvla_ros.arm.gripper import finger_from_motor
 from xvla_ros.arm.kinematics import WidowX250s
-from xvla_ros.geometry import Pose
-from xvla_ros.sim.world import SimWorld
 
 ARM = WidowX250s()
-DOWN = np.array([[0.0, 0.0, 1.0], [0.0, 1.0, 0.0], [-1.0, 0.0, 0.0]])
-
-
-def at(world: SimWorld, x: float, y: float, z: float, finger: float = FINGER_UPPER) -> np.ndarray:
-    """Joints with the gripper pointing down there, and the arm put there."""
-    joints = ARM.ik(Pose(np.array([x, y, z]), DOWN), world.joints())
-    assert joints is not None
-    world.set_arm(joints, finger)
-    return joints
 
 
 @pytest.mark.parametrize(
@@ -52,9 +41,9 @@ def test_the_joint_ranges_are_the_published_ones(world):
     assert ranges[:, 1] == pytest.approx(ARM.upper, abs=2e-5)
 
 
-def test_a_target_beyond_a_limit_stops_at_the_limit(world):
-    at(world, 0.25, 0.0, 0.25)
-    world.command_arm(world.joints() + [0.0, 0.0, 0.0, 0.0, 0.0, 9.0])
+def test_a_target_beyond_a_limit_stops_at_the_limit(world, put_above):
+    put_above(world, 0.25, 0.0, 0.25)
+    world.command_arm(world.joints() + np.array([0.0, 0.0, 0.0, 0.0, 0.0, 9.0]))
     assert world.commanded_joints()[5] == pytest.approx(np.pi, abs=1e-4)
 
 
@@ -68,9 +57,11 @@ def test_a_wrong_target_is_refused_and_changes_nothing(world, bad):
     assert np.array_equal(world.commanded_joints(), before)
 
 
-def test_the_arm_holds_against_gravity_and_arrives_where_it_was_sent(world):
-    at(world, 0.22, -0.05, 0.15)
-    goal = ARM.ik(Pose(np.array([0.32, 0.10, 0.10]), DOWN), world.joints())
+def test_the_arm_holds_against_gravity_and_arrives_where_it_was_sent(
+    world, joints_above, put_above
+):
+    put_above(world, 0.22, -0.05, 0.15)
+    goal = joints_above(world, 0.32, 0.10, 0.10)
     world.command_arm(goal)
     world.step(2.0)
     half_encoder_step = np.pi / 4096
@@ -88,8 +79,8 @@ def best_delay(command: np.ndarray, response: np.ndarray, dt: float) -> float:
 
 
 @pytest.mark.parametrize("joint", range(6), ids=ARM_JOINTS)
-def test_every_joint_follows_its_command_about_a_tenth_of_a_second_late(world, joint):
-    start = at(world, 0.26, 0.0, 0.2)
+def test_every_joint_follows_its_command_about_a_tenth_of_a_second_late(world, joint, put_above):
+    start = put_above(world, 0.26, 0.0, 0.2)
     dt, rng = 0.01, np.random.default_rng(joint)
     times = np.arange(0.0, 6.0, dt)
     tones = [(f, rng.uniform(0, 2 * np.pi)) for f in (0.2, 0.35, 0.6)]
@@ -105,8 +96,8 @@ def test_every_joint_follows_its_command_about_a_tenth_of_a_second_late(world, j
     assert 0.08 <= late <= 0.13
 
 
-def test_a_step_is_answered_without_overshoot(world):
-    start = at(world, 0.26, 0.0, 0.2)
+def test_a_step_is_answered_without_overshoot(world, put_above):
+    start = put_above(world, 0.26, 0.0, 0.2)
     for joint in range(6):
         world.set_arm(start, FINGER_UPPER)
         target = start.copy()
@@ -121,16 +112,16 @@ def test_a_step_is_answered_without_overshoot(world):
         assert answer[-1] == pytest.approx(1.0, abs=0.02)
 
 
-def test_fingers_close_onto_the_cube_and_stop_at_its_width(world):
-    at(world, 0.26, 0.0, 0.028)
+def test_fingers_close_onto_the_cube_and_stop_at_its_width(world, put_above):
+    put_above(world, 0.26, 0.0, 0.028)
     world.place("red_cube", 0.26, 0.003, 0.0)
     world.command_gripper(FINGER_LOWER)
     world.step(1.0)
     assert world.state().gripper_gap == pytest.approx(0.035, abs=0.0015)
 
 
-def test_fingers_close_to_ten_millimetres_on_nothing_and_open_again(world):
-    at(world, 0.22, -0.1, 0.2)
+def test_fingers_close_to_ten_millimetres_on_nothing_and_open_again(world, put_above):
+    put_above(world, 0.22, -0.1, 0.2)
     world.place("red_cube", 0.33, 0.13, 0.0)
     world.command_gripper(FINGER_LOWER)
     world.step(1.5)
@@ -140,23 +131,23 @@ def test_fingers_close_to_ten_millimetres_on_nothing_and_open_again(world):
     assert world.state().gripper_gap == pytest.approx(0.054, abs=0.001)
 
 
-def test_a_grasped_cube_stays_between_the_fingers_while_the_arm_shakes_it(world):
-    at(world, 0.26, 0.0, 0.028)
+def test_a_grasped_cube_stays_between_the_fingers_while_the_arm_shakes_it(
+    world, joints_above, put_above
+):
+    put_above(world, 0.26, 0.0, 0.028)
     world.place("red_cube", 0.26, 0.0, 0.0)
     world.command_gripper(FINGER_LOWER)
     world.step(0.5)
-    seed = world.joints()
     for k in range(40):
-        goal = np.array([0.26, 0.06 * np.sin(0.8 * k), 0.028 + min(0.004 * k, 0.12)])
-        seed = ARM.ik(Pose(goal, DOWN), seed)
-        world.command_arm(seed)
+        y, z = 0.06 * np.sin(0.8 * k), 0.028 + min(0.004 * k, 0.12)
+        world.command_arm(joints_above(world, 0.26, y, z))
         world.step(0.1)
     truth = world.state()
     assert np.linalg.norm(truth.cube.position - truth.ee.position) < 0.015
 
 
-def test_joint_states_have_the_drivers_order_and_units(world):
-    at(world, 0.26, 0.0, 0.2, finger=0.030)
+def test_joint_states_have_the_drivers_order_and_units(world, put_above):
+    put_above(world, 0.26, 0.0, 0.2, finger=0.030)
     state = world.joint_state()
     assert len(state.position) == len(state.velocity) == len(state.effort) == 9
     named = dict(zip(JOINT_STATE_NAMES, state.position, strict=True))
@@ -168,9 +159,9 @@ def test_joint_states_have_the_drivers_order_and_units(world):
     assert not state.effort[7:].any()
 
 
-def test_effort_is_the_current_that_holds_the_arm_up(world):
+def test_effort_is_the_current_that_holds_the_arm_up(world, put_above):
     """Static balance: the shoulder carries every link's weight at its horizontal distance."""
-    at(world, 0.33, 0.0, 0.2)
+    put_above(world, 0.33, 0.0, 0.2)
     world.step(1.0)
     data, model = world.data, world.model
     beyond = [b for b in range(model.nbody) if model.body(b).name in _BEYOND_SHOULDER]

@@ -99,7 +99,7 @@ def test_the_distractor_lies_apart_from_the_cube():
 
 
 def test_the_commanded_pose_is_where_the_arm_comes_to_rest(world):
-    world.command_arm(world.joints() + [0.2, 0.1, -0.1, 0.1, 0.1, -0.3])
+    world.command_arm(world.joints() + np.array([0.2, 0.1, -0.1, 0.1, 0.1, -0.3]))
     promised = world.commanded_pose()
     assert promised.distance(world.state().ee)[0] > 0.02
     world.step(2.0)
