@@ -93,6 +93,8 @@ def test_a_joint_network_reads_as_many_joints_as_it_writes() -> None:
         ("", {"hidden_size": "big"}, ("hidden_size", "'big'")),
         ("", {"depth": -1}, ("depth", "-1")),
         ("", {"depth": True}, ("depth", "True")),
+        ("", {"num_domains": 0}, ("num_domains", "0")),
+        ("florence_config.vision_config", {"window_size": 0}, ("window_size", "0")),
         ("", {"num_heads": 7}, ("hidden_size = 1024", "num_heads = 7")),
         ("", {"action_mode": "ee6"}, ("action_mode", "'ee6'", "ee6d")),
         ("", {"florence_config": [1]}, ("florence_config", "object")),

@@ -106,6 +106,13 @@ def test_numbers_without_a_rotation_are_an_error() -> None:
         BRIDGE.decode_actions(np.zeros((2, 20)))
 
 
+def test_a_gripper_that_leaves_the_unit_interval_is_clipped() -> None:
+    rows = np.tile(BRIDGE.encode_proprio(Pose.identity()), (2, 1))
+    rows[:, 9] = (-0.2, 1.3)
+
+    assert BRIDGE.decode_actions(rows)[2].tolist() == [0.0, 1.0]
+
+
 def test_a_file_changes_a_domain_and_adds_one(tmp_path, write_json) -> None:
     entries = [
         {"id": 0, "close_above": 0.7},

@@ -122,6 +122,7 @@ def test_a_policy_says_what_its_chunks_mean(made) -> None:
     assert policy.num_views == 3
     assert policy.time_grid == (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
     assert (policy.approximation, policy.device) == ("exact", "cpu")
+    assert policy.device_description.startswith("cpu, torch ")
     weights = (made / "model.safetensors").read_bytes()
     assert policy.model_hash == hashlib.sha256(weights).hexdigest()
 
@@ -279,7 +280,7 @@ def test_a_closed_policy_does_not_predict(made) -> None:
     ("name", "values", "words"),
     [
         ("config.json", {"action_mode": "joint"}, ("'joint'", "ee6d")),
-        ("config.json", {"num_domains": 0}, ("num_domains = 0", "domain 0")),
+        ("config.json", {"num_domains": 2}, ("num_domains = 2", "domain 4")),
         ("config.json", {"max_len_seq": 100}, ("max_len_seq = 100", "110")),
         ("preprocessor_config.json", {"size": {"height": 112, "width": 112}}, ("max_pos_em", "7")),
     ],
@@ -288,7 +289,7 @@ def test_files_that_do_not_fit_together_are_named(folder, name, values, words) -
     edit(folder, name, **values)
 
     with pytest.raises(CheckpointError) as caught:
-        load(folder)
+        load(folder, domain_id=4)
     assert all(word in str(caught.value) for word in ("config.json", *words))
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from xvla_ros.model.action_space import ACTION_MODES, ActionSpace, action_space
+from xvla_ros.model.config_values import fields_of, number, section
 from xvla_ros.model.errors import ConfigError
 
 CONFIG_FILE = "config.json"
@@ -143,15 +144,15 @@ class XVLAConfig:
         kind = content.get("model_type", content.get("type", "xvla"))
         if kind != "xvla":
             raise ConfigError(f"model type is {kind!r}; expected 'xvla'")
-        florence = _section(content, "florence_config")
+        florence = section(content, "florence_config")
         given = dict(content)
         if "type" in content:
             given |= _from_lerobot(content)
-        text = _fields(TextConfig, _section(florence, "text_config"), "text_config")
-        source = _section(florence, "vision_config")
-        vision = _fields(VisionConfig, source | _nested_vision(source), "vision_config")
-        top = _fields(XVLAConfig, given, "")
-        top["projection_dim"] = _number(florence, "projection_dim", text.get("d_model", 1024))
+        text = fields_of(TextConfig, section(florence, "text_config"), "text_config")
+        source = section(florence, "vision_config")
+        vision = fields_of(VisionConfig, source | _nested_vision(source), "vision_config")
+        top = fields_of(XVLAConfig, given, "")
+        top["projection_dim"] = number(florence, "projection_dim", text.get("d_model", 1024))
         top |= {"text": TextConfig(**text), "vision": VisionConfig(**vision)}
         if "dim_proprio" not in given:
             space = _mode(top)
@@ -180,19 +181,10 @@ class XVLAConfig:
         return {"model_type": "xvla", **top, "florence_config": florence}
 
 
-def _section(content: Mapping[str, Any], key: str) -> dict[str, Any]:
-    value = content.get(key)
-    if value is None:
-        return {}
-    if not isinstance(value, Mapping):
-        raise ConfigError(f"{key} must be an object, not {value!r}")
-    return dict(value)
-
-
 def _nested_vision(source: Mapping[str, Any]) -> dict[str, Any]:
     """Numbers that the files keep one level deeper than this module does."""
-    positions = _section(source, "image_pos_embed")
-    frames = _section(source, "visual_temporal_embedding")
+    positions = section(source, "image_pos_embed")
+    frames = section(source, "visual_temporal_embedding")
     return {
         key: inner[key]
         for inner, key in (
@@ -205,7 +197,7 @@ def _nested_vision(source: Mapping[str, Any]) -> dict[str, Any]:
 
 def _from_lerobot(content: Mapping[str, Any]) -> dict[str, Any]:
     """LeRobot's names of the same sizes, with LeRobot's own defaults."""
-    action = _section(_section(content, "output_features"), "action")
+    action = section(section(content, "output_features"), "action")
     shape = action.get("shape")
     out = {
         "num_actions": content.get("chunk_size", 32),
@@ -215,40 +207,6 @@ def _from_lerobot(content: Mapping[str, Any]) -> dict[str, Any]:
     if shape:
         out["real_action_dim"] = shape[-1]
     return out
-
-
-def _number(content: Mapping[str, Any], key: str, default: Any) -> int:
-    value = content.get(key, default)
-    if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
-        raise ConfigError(f"{key} must be a positive integer, not {value!r}")
-    return value
-
-
-def _fields(kind: type, content: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """The fields of a dataclass that `content` states, each checked against its default."""
-    defaults = vars(kind())
-    out: dict[str, Any] = {}
-    for key, default in defaults.items():
-        if key not in content or isinstance(default, (TextConfig, VisionConfig)):
-            continue
-        label = f"{where}.{key}" if where else key
-        out[key] = _like(default, content[key], label)
-    return out
-
-
-def _like(default: Any, value: Any, label: str) -> Any:
-    if isinstance(default, tuple):
-        if not isinstance(value, (list, tuple)):
-            raise ConfigError(f"{label} must be a list, not {value!r}")
-        return tuple(_like(default[0], item, label) for item in value)
-    if isinstance(default, (bool, str)):
-        if not isinstance(value, type(default)):
-            raise ConfigError(f"{label} must be a {type(default).__name__}, not {value!r}")
-        return value
-    good = isinstance(value, (int, float) if isinstance(default, float) else int)
-    if isinstance(value, bool) or not good or value < 0:
-        raise ConfigError(f"{label} must be a positive {type(default).__name__}, not {value!r}")
-    return value
 
 
 def _mode(values: Mapping[str, Any]) -> ActionSpace:

@@ -101,7 +101,9 @@ class Domain:
             ee6d.DegenerateRotation: six numbers that determine no rotation.
         """
         positions, rotations, gripper = ee6d.unpack(actions, self.rotation_layout)
-        return positions, rotations @ self._d, self._gripper(gripper)
+        # Modes without a sigmoid predict a gripper that may leave [0, 1] a little.
+        closed = self._gripper(gripper).clip(0.0, 1.0)
+        return positions, rotations @ self._d, closed
 
     @property
     def _d(self) -> Array:

@@ -102,14 +102,15 @@ class VisionLanguageModel(nn.Module):
     def forward(self, input_ids: Tensor, images: Tensor, image_mask: Tensor) -> Context:
         """See `XVLA.encode`."""
         batch, views = images.shape[:2]
-        mask = image_mask.flatten().bool()
-        if not mask.any():
+        # Found where the mask is: a mask on the host keeps an accelerator from being waited for.
+        present = image_mask.flatten().nonzero().squeeze(1)
+        if not len(present):
             raise ValueError("every view is absent; at least one image is needed")
-        valid = self.image_features(images.flatten(0, 1)[mask])
+        present = present.to(images.device)
+        valid = self.image_features(images.flatten(0, 1).index_select(0, present))
         # An absent view is zero features, which no black image gives.
         features = valid.new_zeros(batch * views, *valid.shape[1:])
-        features[mask] = valid
-        features = features.unflatten(0, (batch, views))
+        features = features.index_copy(0, present, valid).unflatten(0, (batch, views))
         text = self.language_model.model.embed(input_ids)
         encoded = self.language_model.model.encoder(torch.cat([features[:, 0], text], dim=1))
         return Context(encoded, features[:, 1:].flatten(1, 2))
@@ -146,7 +147,7 @@ class XVLA(nn.Module):
         Args:
             input_ids: (B, L) int64, padded to L; the padding takes part.
             images: (B, V, 3, S, S), normalised; the first view is the main one.
-            image_mask: (B, V) bool, False for an absent view.
+            image_mask: (B, V) bool, False for an absent view; best left on the CPU.
         """
         context: Context = self.vlm(input_ids, images, image_mask)
         return context

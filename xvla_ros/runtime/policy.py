@@ -10,9 +10,7 @@ import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -27,100 +25,22 @@ from xvla_ros.model.processor import PREPROCESSOR_FILE, TOKENIZER_FILE, VIEWS, P
 from xvla_ros.model.sampler import DEFAULT_STEPS
 from xvla_ros.model.xvla import XVLA
 from xvla_ros.runtime.device import Device, resolve_device
+from xvla_ros.runtime.interface import Policy, PolicyInput, Prediction, PredictionError
 from xvla_ros.runtime.options import approximation, parse_dtype, parse_steps
+
+__all__ = [
+    "LocalPolicy",
+    "Policy",
+    "PolicyInput",
+    "Prediction",
+    "PredictionError",
+    "load_policy",
+]
 
 Array = NDArray[np.float64]
 
 # Action modes whose numbers are end-effector poses.
 _POSE_MODES = ("ee6d", "agibot_ee6d")
-
-
-class PredictionError(RuntimeError):
-    """The network's answer cannot be a chunk of poses; the arm must not get it."""
-
-
-@dataclass(frozen=True, eq=False)
-class PolicyInput:
-    """One observation."""
-
-    images: tuple[NDArray[np.uint8] | None, ...]
-    """RGB (H, W, 3) of any size by view slot, the main view first; None for an absent view."""
-    pose: Pose
-    """`ee_gripper_link` in `base_link`."""
-    instruction: str
-    seed: int
-    """Of the initial noise, >= 0; the same seed gives the same noise on every device."""
-
-
-@dataclass(frozen=True, eq=False)
-class Prediction:
-    """One chunk of H steps, canonical whatever checkpoint made it."""
-
-    positions: Array
-    """(H, 3), metres, `ee_gripper_link` in `base_link`."""
-    rotations: Array
-    """(H, 3, 3)."""
-    gripper: Array
-    """(H,), probability of closed."""
-    proprio: Array
-    """(20,), the pose that the network was told, in canonical numbers."""
-    seconds: float
-    """Time that the prediction took."""
-    raw: Array
-    """(H, 20), the numbers as the network gave them."""
-
-
-class Policy(Protocol):
-    """Anything that predicts chunks."""
-
-    @property
-    def horizon(self) -> int:
-        """Steps of a chunk."""
-
-    @property
-    def step_dt(self) -> float:
-        """Seconds between two steps."""
-
-    @property
-    def domain_id(self) -> int:
-        """The embodiment that the network is told."""
-
-    @property
-    def gripper_threshold(self) -> float:
-        """Probability of closed above which the gripper closes."""
-
-    @property
-    def open_below(self) -> float:
-        """Probability of closed below which the gripper opens."""
-
-    @property
-    def num_views(self) -> int:
-        """View slots."""
-
-    @property
-    def time_grid(self) -> tuple[float, ...]:
-        """Times of the denoising steps."""
-
-    @property
-    def approximation(self) -> str:
-        """How the arithmetic departs from the published one."""
-
-    @property
-    def model_hash(self) -> str:
-        """SHA-256 of the weights."""
-
-    @property
-    def device(self) -> str:
-        """Name of the device, as torch writes it."""
-
-    def predict(self, inputs: PolicyInput) -> Prediction:
-        """The chunk for one observation; raises PredictionError."""
-
-    def warm_up(self) -> float:
-        """Runs the network once on a blank observation; seconds it took."""
-
-    def close(self) -> None:
-        """Gives the device's memory back; nothing may be asked afterwards."""
 
 
 class LocalPolicy:
@@ -147,6 +67,7 @@ class LocalPolicy:
         self.time_grid = time_grid
         self.approximation = approximation(dtype, views)
         self.device = device.name
+        self.device_description = device.describe()
         self._dtype = parse_dtype(dtype)
         self._model: XVLA | None = model
         self._processor = processor
@@ -217,7 +138,7 @@ class LocalPolicy:
         context = model.encode(
             self._batch(self._processor.text(inputs.instruction)),
             self._batch(pixels).to(self._dtype),
-            self._batch(mask),
+            torch.as_tensor(mask[None]),
         )
         actions = model.generate_actions(
             context,
