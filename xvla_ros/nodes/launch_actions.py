@@ -1,0 +1,133 @@
+"""Turns a bring-up into actions of the launch system. Imported by launch files only."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import launch
+from launch.actions import (
+    DeclareLaunchArgument,
+    EmitEvent,
+    LogInfo,
+    OpaqueFunction,
+    RegisterEventHandler,
+)
+from launch.event_handlers import OnProcessExit, OnProcessStart
+from launch.events import Shutdown
+from launch.substitutions import LaunchConfiguration
+from launch_ros.actions import LifecycleNode
+from launch_ros.actions import Node as NodeAction
+from launch_ros.ros_adapters import get_ros_node
+
+from xvla_ros.nodes import bringup
+from xvla_ros.nodes.bringup import Arguments, BringUp, Process
+from xvla_ros.nodes.lifecycle_client import LifecycleClient, follow
+
+_WRONG_ARGUMENTS = 2
+
+Actions = list[Any]
+
+
+def description(
+    describe: Callable[[Arguments], BringUp], arguments: Iterable[str] | None = None
+) -> launch.LaunchDescription:
+    """A launch description with the arguments of a bring-up.
+
+    Args:
+        describe: makes the bring-up of the arguments.
+        arguments: names of those that the launch file offers; all if None. The rest have their
+            defaults.
+    """
+    known = bringup.argument_descriptions()
+    offered = list(known if arguments is None else arguments)
+
+    def actions(context: launch.LaunchContext) -> Actions:
+        texts = {name: LaunchConfiguration(name).perform(context) for name in offered}
+        try:
+            plan = describe(bringup.parse_arguments(texts))
+        except (bringup.BringUpError, FileNotFoundError) as error:
+            return _end(str(error))
+        return [action for process in plan.processes for action in _process(process, plan)]
+
+    return launch.LaunchDescription(
+        [
+            *(
+                DeclareLaunchArgument(
+                    name, default_value=known[name][0], description=known[name][1]
+                )
+                for name in offered
+            ),
+            OpaqueFunction(function=actions),
+        ]
+    )
+
+
+def _process(process: Process, plan: BringUp) -> Actions:
+    make = LifecycleNode if process.lifecycle else NodeAction
+    node = make(
+        package=bringup.PACKAGE,
+        executable=process.executable,
+        name=process.node,
+        namespace=process.namespace,
+        parameters=[*map(str, process.params_files), dict(process.parameters)],
+        ros_arguments=process.log_arguments(),
+        respawn=process.respawn,
+        respawn_delay=process.respawn_delay,
+        output="screen",
+        emulate_tty=True,
+    )
+    # Before the node itself, so that its start is not missed.
+    actions: Actions = [
+        RegisterEventHandler(
+            OnProcessExit(target_action=node, on_exit=_on_exit(process)),
+        )
+    ]
+    if process.lifecycle and plan.transitions:
+        actions.append(
+            RegisterEventHandler(
+                OnProcessStart(target_action=node, on_start=_on_start(process, plan))
+            )
+        )
+    return [*actions, node]
+
+
+def _on_start(process: Process, plan: BringUp) -> Callable[..., Actions]:
+    """Follows the transitions after every start of the process, in a thread."""
+
+    def on_start(event: Any, context: launch.LaunchContext) -> Actions:
+        node = get_ros_node(context)
+        logger = launch.logging.get_logger(process.node)
+
+        def running() -> bool:
+            return not context.is_shutdown and os.path.exists(f"/proc/{event.pid}")
+
+        def bring_up() -> None:
+            client = LifecycleClient(node, process.full_name, running)
+            state = follow(client, plan.transitions)
+            if state is not None and state != "active":
+                logger.error(
+                    f"stays {state}: the reason is above; after the mend: "
+                    f"ros2 lifecycle set {process.full_name} configure, then activate"
+                )
+
+        context.add_completion_future(context.asyncio_loop.run_in_executor(None, bring_up))
+        return []
+
+    return on_start
+
+
+def _on_exit(process: Process) -> Callable[..., Actions]:
+    """Ends the launch where another start would change nothing."""
+
+    def on_exit(event: Any, context: launch.LaunchContext) -> Actions:
+        if context.is_shutdown or (process.respawn and event.returncode != _WRONG_ARGUMENTS):
+            return []
+        return _end(f"{process.node} ended with code {event.returncode}")
+
+    return on_exit
+
+
+def _end(reason: str) -> Actions:
+    return [LogInfo(msg=f"xvla_ros: {reason}"), EmitEvent(event=Shutdown(reason=reason))]
