@@ -13,6 +13,7 @@ from rosbags.rosbag2 import Reader, StoragePlugin, Writer
 from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 from rosbags.typesys.store import Typestore
 
+from xvla_ros import resources
 from xvla_ros.errors import UsageError
 
 PACKAGE = "xvla_ros"
@@ -43,27 +44,14 @@ class Entry:
 
 @lru_cache(maxsize=1)
 def typestore() -> Typestore:
-    """The messages of ROS 2 Jazzy and of this package.
-
-    Raises:
-        UsageError: the package's message files are not beside it.
-    """
+    """The messages of ROS 2 Jazzy and of this package."""
     store = get_typestore(Stores.ROS2_JAZZY)
     types: dict[str, Any] = {}
-    for path in sorted(_messages().glob("*.msg")):
+    for path in sorted((resources.share_folder() / "msg").glob("*.msg")):
         name = f"{PACKAGE}/msg/{path.stem}"
         types.update(get_types_from_msg(path.read_text(encoding="utf-8"), name))
     store.register(types)
     return store
-
-
-def _messages() -> Path:
-    """Folder of the .msg files: in the source tree, or in the install space of this file."""
-    for parent in Path(__file__).resolve().parents:
-        for folder in (parent / "msg", parent / "share" / PACKAGE / "msg"):
-            if (folder / "ActionChunk.msg").is_file():
-                return folder
-    raise UsageError("the message definitions of xvla_ros are not found (colcon build it again)")
 
 
 def write(folder: Path, records: Iterable[Record]) -> None:

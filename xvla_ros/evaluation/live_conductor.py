@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rcl_interfaces.srv import GetParameters
 from rclpy.action.client import ActionClient
 from rclpy.node import Node
+from rclpy.parameter import parameter_value_to_python
 from rclpy.task import Future
 from std_srvs.srv import SetBool
 
@@ -49,6 +51,7 @@ class LiveConductor:
     """
 
     def __init__(self, node: Node, alive: Callable[[], None]) -> None:
+        self._node = node
         self._alive = alive
         self._changed = threading.Condition()
         self._truth: Truth | None = None
@@ -74,6 +77,17 @@ class LiveConductor:
         }
         for name, ready in wanted.items():
             self._wait(ready, timeout, f"{name} does not answer within {timeout:.0f} s")
+
+    def parameters(self, target: str, wanted: Sequence[str]) -> list[Any]:
+        """Values of another node's parameters."""
+        client = self._node.create_client(GetParameters, f"{target}/get_parameters")
+        try:
+            self._wait(client.service_is_ready, _REPLY_S, f"{target} has no parameters")
+            request = GetParameters.Request(names=list(wanted))
+            reply = self._call(client.call_async(request), target)
+            return [parameter_value_to_python(value) for value in reply.values]
+        finally:
+            self._node.destroy_client(client)
 
     def run(self, seed: int, task: str, limit: float) -> Episode:
         """One episode: start state of the seed, then the policy until success or time is up.

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+FILES = ("pose.png", "speed.png", "latency.png")
 _COMMANDED = "#d1495b"
 _MEASURED = "#00798c"
 _SWITCH = "#9aa5b1"
@@ -23,13 +24,13 @@ _WINDOW = 5
 
 def write_all(folder: Path, recording: Recording, start: float, end: float) -> list[Path]:
     """Writes the plots of an episode from `start` to `end` (seconds) and of the whole run."""
-    figures = {
-        "pose.png": pose_figure(recording, start, end),
-        "speed.png": speed_figure(recording, start, end),
-        "latency.png": latency_figure(recording),
-    }
+    figures = (
+        pose_figure(recording, start, end),
+        speed_figure(recording, start, end),
+        latency_figure(recording),
+    )
     paths = []
-    for name, figure in figures.items():
+    for name, figure in zip(FILES, figures, strict=True):
         path = folder / name
         figure.savefig(path, dpi=110)
         paths.append(path)

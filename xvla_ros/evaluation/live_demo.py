@@ -1,0 +1,160 @@
+"""The demo as it runs: the three nodes, episodes in real time, a recorder beside them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import rclpy
+from diagnostic_msgs.msg import DiagnosticArray
+from geometry_msgs.msg import PoseStamped
+from rclpy.context import Context
+from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+from rclpy.node import Node
+from rclpy.signals import SignalHandlerOptions
+from sensor_msgs.msg import JointState
+from trajectory_msgs.msg import JointTrajectory
+
+from xvla_ros.evaluation import bag
+from xvla_ros.evaluation.demo import BAG, Run
+from xvla_ros.evaluation.episode import Episode
+from xvla_ros.evaluation.live_conductor import LiveConductor, NotRunning
+from xvla_ros.evaluation.live_recorder import LiveRecorder
+from xvla_ros.msg import ActionChunk, Plan, PolicyStatus, SchedulerStatus, WorldState
+from xvla_ros.nodes import names
+from xvla_ros.nodes.bringup import Arguments, BringUp, describe
+from xvla_ros.nodes.parameters.policy import SLOTS
+from xvla_ros.nodes.supervisor import Supervisor
+
+LOGS = "log"
+_START_S = 120.0
+# Domains above 101 collide with ephemeral ports on Linux.
+_DOMAINS = 100
+
+
+@dataclass(frozen=True)
+class Options:
+    """What is run."""
+
+    out: Path
+    episodes: int = 10
+    seed: int = 0
+    """Of the first episode; the others follow one by one."""
+    task: str = "pick"
+    limit: float = 15.0
+    """Seconds of an episode."""
+    model: str = ""
+    """Checkpoint folder; empty = the demonstration checkpoint."""
+    device: str = ""
+    """Empty = what the parameter file says."""
+
+
+def run(options: Options, said: Callable[[str], None], done: Callable[[Episode], None]) -> Run:
+    """Runs the episodes and leaves their bag in `options.out`.
+
+    Args:
+        options: what to run.
+        said: told what is going on before the first episode.
+        done: told of each episode at its end.
+
+    Raises:
+        BringUpError: the nodes could not be started.
+        NotRunning: a node died or does not answer.
+    """
+    domain = _choose_domain()
+    arguments = Arguments(sim=True, model=options.model, device=options.device)
+    bringup = _without_instruction(describe(arguments))
+    said(f"starting {len(bringup.processes)} nodes in ROS domain {domain} ...")
+    with contextlib.ExitStack() as stack:
+        supervisor = stack.enter_context(Supervisor(bringup, options.out / LOGS))
+        supervisor.wait_until_up(_START_S)
+        node = stack.enter_context(_spinning(domain))
+        conductor = LiveConductor(node, lambda: _complain(supervisor))
+        conductor.wait_until_ready(_START_S)
+        cameras = conductor.parameters(
+            names.POLICY_NODE, [f"cameras.{slot}.topic" for slot in range(SLOTS)]
+        )
+        rate = conductor.parameters(names.SCHEDULER_NODE, ["command_rate_hz"])[0]
+        robot = conductor.parameters(names.SCHEDULER_NODE, ["robot_name"])[0]
+        images = [str(topic) for topic in cameras if topic]
+        recorder = LiveRecorder(node, _topics(str(robot)), images)
+        episodes = []
+        for seed in range(options.seed, options.seed + options.episodes):
+            recorder.keep_images = True
+            episodes.append(conductor.run(seed, options.task, options.limit))
+            recorder.keep_images = False
+            done(episodes[-1])
+    bag.write(options.out / BAG, recorder.close())
+    return Run(options.task, tuple(episodes), recorder.images_dropped, float(rate))
+
+
+def _choose_domain() -> int:
+    """A domain of its own on this machine alone, unless the user has chosen one."""
+    os.environ.setdefault("ROS_DOMAIN_ID", str(1 + os.getpid() % _DOMAINS))
+    os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
+    return int(os.environ["ROS_DOMAIN_ID"] or 0)
+
+
+def _without_instruction(bringup: BringUp) -> BringUp:
+    """The policy waits for the task of each episode."""
+    processes = tuple(
+        replace(process, parameters={**process.parameters, "instruction": ""})
+        if process.node == names.POLICY_NODE
+        else process
+        for process in bringup.processes
+    )
+    return replace(bringup, processes=processes)
+
+
+def _topics(robot: str) -> list[tuple[str, type]]:
+    """Everything but the images."""
+    return [
+        (names.joint_states(robot), JointState),
+        (names.arm_trajectory(robot), JointTrajectory),
+        (names.gripper_trajectory(robot), JointTrajectory),
+        (names.ACTION_CHUNK, ActionChunk),
+        (names.PLAN, Plan),
+        (names.DIAGNOSTICS, DiagnosticArray),
+        (names.of(names.POLICY_NODE, names.STATUS), PolicyStatus),
+        (names.of(names.SCHEDULER_NODE, names.STATUS), SchedulerStatus),
+        (names.of(names.SCHEDULER_NODE, names.TARGET_POSE), PoseStamped),
+        (names.of(names.SCHEDULER_NODE, names.CURRENT_POSE), PoseStamped),
+        (names.of(names.SIM_NODE, names.WORLD_STATE), WorldState),
+    ]
+
+
+def _complain(supervisor: Supervisor) -> None:
+    if supervisor.faults:
+        raise NotRunning(supervisor.faults[0])
+
+
+@contextlib.contextmanager
+def _spinning(domain: int) -> Iterator[Node]:
+    """A node that another thread spins; Ctrl-C reaches the caller, not ROS."""
+    context = Context()
+    rclpy.init(
+        args=[],
+        context=context,
+        domain_id=domain,
+        signal_handler_options=SignalHandlerOptions.NO,
+    )
+    node = Node(f"xvla_demo_{os.getpid()}", context=context, use_global_arguments=False)
+    executor = SingleThreadedExecutor(context=context)
+    executor.add_node(node)
+
+    def spin() -> None:
+        with contextlib.suppress(ExternalShutdownException):
+            executor.spin()
+
+    thread = threading.Thread(target=spin, name="demo", daemon=True)
+    thread.start()
+    try:
+        yield node
+    finally:
+        context.try_shutdown()
+        thread.join(5.0)
+        node.destroy_node()
