@@ -53,11 +53,11 @@ def wait_for(condition: Callable[[], Any], timeout: float = 15.0, what: str = ""
 class Process:
     """A child in a process group of its own, with its output kept in a file."""
 
-    def __init__(self, module: str, arguments: tuple[str, ...], environment: dict[str, str]):
-        descriptor, path = tempfile.mkstemp(suffix=f"-{module}.log")
+    def __init__(self, name: str, command: tuple[str, ...], environment: dict[str, str]):
+        descriptor, path = tempfile.mkstemp(suffix=f"-{name}.log")
         self._log = Path(path)
         self._popen = subprocess.Popen(
-            [sys.executable, "-m", module, *arguments],
+            [sys.executable, *command],
             cwd=REPOSITORY,
             env=environment,
             stdout=descriptor,
@@ -104,13 +104,15 @@ class Ros:
 
     wait_for = staticmethod(wait_for)
 
-    def __init__(self, domain: int) -> None:
+    def __init__(self, domain: int, folder: Path) -> None:
         self.domain = domain
         self.environment = {
             **os.environ,
             "ROS_DOMAIN_ID": str(domain),
             "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST",
             "OMP_NUM_THREADS": "1",
+            # What a node remembers from start to start stays in the test.
+            "TMPDIR": str(folder),
             "PYTHONUNBUFFERED": "1",
         }
         self.context = Context()
@@ -136,7 +138,14 @@ class Ros:
 
     def spawn(self, module: str, *arguments: str, **environment: str) -> Process:
         """Starts `python -m module arguments` in the test's domain; killed with the test."""
-        process = Process(module, arguments, {**self.environment, **environment})
+        return self._start(module, ("-m", module, *arguments), environment)
+
+    def spawn_script(self, path: Path, *arguments: str, **environment: str) -> Process:
+        """Starts `python path arguments` in the same way."""
+        return self._start(path.stem, (str(path), *arguments), environment)
+
+    def _start(self, name: str, command: tuple[str, ...], environment: dict[str, str]) -> Process:
+        process = Process(name, command, {**self.environment, **environment})
         self._processes.append(process)
         return process
 
@@ -157,10 +166,30 @@ class Ros:
         response = self.call(node, ChangeState, f"{target}/change_state", request, timeout)
         return bool(response.success)
 
-    def state(self, node: Node, target: str) -> str:
-        """Label of the lifecycle state."""
-        response = self.call(node, GetState, f"{target}/get_state", GetState.Request())
-        return str(response.current_state.label)
+    def state(self, node: Node, target: str, timeout: float = 20.0) -> str:
+        """Label of the lifecycle state.
+
+        Asks again and again: a process that was killed stays discovered for a while, and what is
+        asked before its successor is discovered too is never answered.
+        """
+        client = node.create_client(GetState, f"{target}/get_state")
+        futures = []
+        try:
+
+            def answer() -> Any:
+                futures.append(client.call_async(GetState.Request()))
+                end = time.monotonic() + 0.5
+                while time.monotonic() < end:
+                    done = next((future for future in futures if future.done()), None)
+                    if done is not None:
+                        return done
+                    time.sleep(0.005)
+                return None
+
+            response = wait_for(answer, timeout, f"state of {target}").result()
+            return str(response.current_state.label)
+        finally:
+            node.destroy_client(client)
 
     def set_parameter(self, node: Node, target: str, name: str, value: Any) -> tuple[bool, str]:
         """Whether the value was taken, and the reason if not."""
@@ -210,9 +239,9 @@ def domain() -> Iterator[int]:
 
 
 @pytest.fixture
-def ros(domain: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ros]:
+def ros(domain: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ros]:
     monkeypatch.setenv("ROS_DOMAIN_ID", str(domain))
     monkeypatch.setenv("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
-    session = Ros(domain)
+    session = Ros(domain, tmp_path)
     yield session
     session.close()

@@ -6,9 +6,11 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from xvla_ros.nodes.first_start import is_first_start
+from xvla_ros.nodes.last_command import LastCommand
 from xvla_ros.nodes.period import PeriodMeter
 from xvla_ros.nodes.priority import raise_priority
 
@@ -66,3 +68,16 @@ def test_a_second_start_by_the_same_parent_is_told_from_the_first(tmp_path):
     assert start("/other/chunk_scheduler") == "True"
     # This process has another parent than the children above.
     assert is_first_start("/chunk_scheduler", tmp_path)
+
+
+def test_the_last_command_is_remembered_for_a_minute(tmp_path):
+    joints = np.arange(6.0)
+    first = LastCommand(tmp_path / "state" / "last")
+    assert first.read(100.0) is None
+    first.write(joints, 100.0)
+    first.close()
+    second = LastCommand(tmp_path / "state" / "last")
+    assert np.array_equal(np.asarray(second.read(101.0)), joints)
+    assert second.read(161.0) is None
+    assert second.read(99.0) is None
+    second.close()

@@ -135,5 +135,5 @@ class CommandLoop:
             return False
         ahead = self.point_periods * self.period
         self.backend.send(command.joints, command.velocities, command.gripper_closed, ahead)
-        self._last_command.write(command.joints)
+        self._last_command.write(command.joints, time.time())
         return True

@@ -100,7 +100,9 @@ class SchedulerNode(LifecycleNode):
         last_command = LastCommand(_state_folder() / f"last_command{self._identity()}")
         # Milliseconds since 1970: no earlier process can have used the epoch.
         scheduler = ChunkScheduler(scheduler_params, epoch=time.time_ns() // 1_000_000)
-        executor = ArmExecutor(scheduler, self._arm, executor_params, last_command.read())
+        executor = ArmExecutor(
+            scheduler, self._arm, executor_params, last_command.read(time.time())
+        )
         loop = CommandLoop(executor, backend, last_command, self._now)
         base = names.base_frame(robot)
         publishers = SchedulerPublishers(self, loop, self._arm, base, self._priority)
