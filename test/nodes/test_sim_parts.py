@@ -1,0 +1,150 @@
+"""What the simulator's node is made of: its thread, its parameters, room for images."""
+
+import threading
+import time
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from xml.etree import ElementTree
+
+import pytest
+
+from xvla_ros.nodes import fast_dds
+from xvla_ros.nodes.parameters.declaration import ParameterRefused, defaults
+from xvla_ros.nodes.parameters.sim import SIM_PARAMETERS, check, settings
+from xvla_ros.nodes.sim_loop import PeriodicThread
+
+
+class Ticks:
+    """A thread whose ticks are noted; the second one stalls."""
+
+    def __init__(self, stall: float = 0.0, fail_at: int = -1) -> None:
+        self.times: list[float] = []
+        self.errors: list[Exception] = []
+        self.threads: list[str] = []
+        self.stall, self.fail_at = stall, fail_at
+        self.thread = PeriodicThread(
+            "ticker",
+            lambda: 0.01,
+            self.tick,
+            self.errors.append,
+            set_up=self.note,
+            tear_down=self.note,
+        )
+
+    def note(self) -> None:
+        self.threads.append(threading.current_thread().name)
+
+    def tick(self) -> None:
+        self.times.append(time.monotonic())
+        if len(self.times) == 2:
+            time.sleep(self.stall)
+        if len(self.times) == self.fail_at:
+            raise RuntimeError("broken")
+
+
+def wait(condition) -> None:
+    end = time.monotonic() + 20.0
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.002)
+
+
+def test_ticks_that_were_missed_in_a_stall_are_not_made_up_for():
+    ticks = Ticks(stall=0.3)
+    ticks.thread.start()
+    wait(lambda: len(ticks.times) >= 12)
+    ticks.thread.stop()
+    # Thirty deadlines passed during the stall; at most one more tick follows at once.
+    after = ticks.times[1] + 0.3
+    assert sum(t < after + 0.009 for t in ticks.times[2:]) <= 2
+    count = len(ticks.times)
+    time.sleep(0.05)
+    assert len(ticks.times) == count, "stopped"
+    assert ticks.threads == ["ticker", "ticker"]
+
+
+def test_the_mean_rate_is_kept_although_each_tick_is_a_little_late():
+    late: list[float] = []
+    errors: list[Exception] = []
+
+    def tick() -> None:
+        late.append(time.monotonic())
+        time.sleep(0.005)
+
+    thread = PeriodicThread("late", lambda: 0.02, tick, errors.append)
+    thread.start()
+    wait(lambda: len(late) >= 26)
+    thread.stop()
+    assert not errors
+    # Counted from the end of each tick, the period would be 25 ms.
+    periods = [b - a for a, b in pairwise(late)]
+    assert median(periods) == pytest.approx(0.02, abs=0.0025)
+
+
+def test_an_exception_in_a_tick_ends_the_thread_and_is_told():
+    ticks = Ticks(fail_at=3)
+    ticks.thread.start()
+    wait(lambda: ticks.errors)
+    ticks.thread.stop()
+    assert str(ticks.errors[0]) == "broken"
+    assert len(ticks.times) == 3
+    assert len(ticks.threads) == 2, "torn down all the same"
+
+
+def test_an_exception_in_the_set_up_comes_out_of_start():
+    def fail() -> None:
+        raise OSError("no OpenGL")
+
+    thread = PeriodicThread("t", lambda: 0.01, lambda: None, lambda error: None, set_up=fail)
+    with pytest.raises(OSError, match="no OpenGL"):
+        thread.start()
+
+
+def test_the_profile_gives_images_a_segment_that_holds_three_frames():
+    environment: dict[str, str] = {}
+    assert fast_dds.use_large_segment(environment) is None
+    tree = ElementTree.parse(environment[fast_dds.VARIABLE])
+    texts = {element.tag.split("}")[-1]: element.text or "" for element in tree.iter()}
+    frame = 640 * 480 * 3
+    assert int(texts["segment_size"]) == fast_dds.SEGMENT_BYTES > 3 * frame
+    assert int(texts["maxMessageSize"]) > frame
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"FASTRTPS_DEFAULT_PROFILES_FILE": "/mine.xml"},
+        {"FASTDDS_DEFAULT_PROFILES_FILE": "/mine.xml"},
+        {"RMW_IMPLEMENTATION": "rmw_cyclonedds_cpp"},
+    ],
+)
+def test_the_users_own_choice_of_profile_or_middleware_is_left_alone(environment):
+    before = dict(environment)
+    assert fast_dds.use_large_segment(environment) is None
+    assert environment == before
+
+
+def test_too_little_shared_memory_is_said_with_the_mend(tmp_path):
+    environment: dict[str, str] = {}
+    message = fast_dds.use_large_segment(environment, Path(tmp_path / "missing"))
+    assert message is not None
+    assert "--shm-size" in message
+    assert "\n" not in message
+    assert not environment
+
+
+def test_settings_hold_every_declared_parameter():
+    values = {**defaults(SIM_PARAMETERS), "cameras.wrist.enabled": False}
+    chosen = settings(values)
+    assert chosen.enabled == {"over_shoulder", "front"}
+    assert chosen.camera_rate_hz == 15.0
+    assert check(values) is None
+    assert "publish_clock" in str(check({**values, "realtime_factor": 0.5}))
+    assert check({**values, "realtime_factor": 0.5, "publish_clock": True}) is None
+
+
+def test_a_camera_rate_that_cannot_be_drawn_is_refused():
+    rate = next(p for p in SIM_PARAMETERS if p.name == "camera_rate_hz")
+    with pytest.raises(ParameterRefused, match=r"allowed is 0\.5 to 30 Hz"):
+        rate.check(500.0)
