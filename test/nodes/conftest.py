@@ -242,6 +242,7 @@ def domain() -> Iterator[int]:
 def ros(domain: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ros]:
     monkeypatch.setenv("ROS_DOMAIN_ID", str(domain))
     monkeypatch.setenv("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
     session = Ros(domain, tmp_path)
     yield session
     session.close()

@@ -11,6 +11,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from builtin_interfaces.msg import Time
+from rclpy.parameter import Parameter
+from rosgraph_msgs.msg import Clock
 from std_srvs.srv import SetBool, Trigger
 
 from xvla_ros.arm import constants
@@ -43,10 +46,11 @@ players = load_players()
 class Rig:
     """The scheduler process with a robot; a policy on request."""
 
-    def __init__(self, ros) -> None:
+    def __init__(self, ros, **options: Any) -> None:
         self.ros = ros
+        self.options = options
         self.observer = ros.node()
-        self.robot = ros.add(players.Robot(ros.context))
+        self.robot = ros.add(players.Robot(ros.context, **options))
         self.statuses: list[SchedulerStatus] = []
         self.observer.create_subscription(
             SchedulerStatus, names.of(NODE, names.STATUS), self.statuses.append, qos.STATUS
@@ -66,7 +70,7 @@ class Rig:
         return self.process
 
     def add_policy(self, **options):
-        self.policy = self.ros.add(players.Policy(self.ros.context, **options))
+        self.policy = self.ros.add(players.Policy(self.ros.context, **options, **self.options))
         self.ros.wait_for(lambda: self.policy.connected and self.policy.plans, what="a plan")
         return self.policy
 
@@ -299,6 +303,47 @@ def test_after_a_kill_and_respawn_actuation_is_off_and_the_arm_goes_on_where_it_
     rig.actuate()
     rig.ros.wait_for(lambda: len(rig.robot.commands) > commands)
     assert np.abs(rig.robot.commands[commands][1] - last).max() < 1e-9
+
+
+class SimulatedTime:
+    """Publishes /clock; `offset` makes it jump."""
+
+    def __init__(self, ros) -> None:
+        node = ros.node("clock")
+        self.offset = 1000.0
+        self._start = time.monotonic()
+        self._output = node.create_publisher(Clock, "/clock", 1)
+        node.create_timer(0.005, self._publish)
+
+    def _publish(self) -> None:
+        whole, rest = divmod(time.monotonic() - self._start + self.offset, 1.0)
+        self._output.publish(Clock(clock=Time(sec=int(whole), nanosec=int(rest * 1e9))))
+
+
+def test_a_clock_that_jumps_back_makes_the_arm_hold_without_a_burst(ros):
+    clock = SimulatedTime(ros)
+    rig = Rig(ros, parameter_overrides=[Parameter("use_sim_time", value=True)])
+    rig.start("use_sim_time:=true", "execution_horizon_s:=5.0")
+    policy = rig.add_policy()
+    rig.run_until_moving()
+    epoch = rig.status.epoch
+    policy.paused = True
+    count = len(rig.robot.commands)
+    jumped = time.monotonic()
+    clock.offset -= 20.0
+    rig.wait_rest()
+    rested = next(
+        arrival
+        for arrival, joints, _ in rig.robot.commands[count:]
+        if np.abs(joints - rig.robot.commands[-1][1]).max() < AT_REST_RAD
+    )
+    # The chunk would have gone on for seconds.
+    assert rested - jumped < 1.5
+    rig.wait_status(lambda s: s.epoch > epoch, "a new epoch")
+    rig.ros.wait_for(lambda: policy.plans[-1].epoch > epoch, what="a plan of the new epoch")
+    policy.paused = False
+    rig.wait_moving()
+    assert rig.robot.steps(count - 50).max() < CONTINUOUS_RAD
 
 
 def test_joint_names_in_another_order_are_the_same_arm(rig):
