@@ -138,6 +138,7 @@ def test_a_chunk_becomes_a_continuous_motion_once_actuation_is_on(rig):
     rig.add_policy()
     rig.wait_status(lambda s: s.chunks_accepted > 2, "chunks in a dry run")
     assert not rig.status.actuating
+    assert rig.status.message == ""
     assert rig.robot.commands == []
     rig.run_until_moving()
     count = len(rig.robot.commands)
@@ -262,6 +263,15 @@ def test_stop_holds_through_states_in_which_nothing_moves(rig):
     assert not rig.status.actuating
     assert rig.trigger(names.CLEAR_STOP).success
     rig.actuate()
+
+
+def test_before_the_first_joint_states_nothing_is_commanded_and_the_status_says_so(rig):
+    rig.robot.silent = True
+    rig.start("start_actuation:=true")
+    rig.wait_status(lambda s: s.state == SchedulerStatus.SUSPENDED, "SUSPENDED")
+    assert rig.status.message == "no joint states have come"
+    assert "no joint states have come" in rig.enable().message
+    assert rig.robot.commands == []
 
 
 def test_joint_states_stop_and_the_arm_rests_suspended_until_they_are_back(rig):

@@ -198,6 +198,7 @@ class ArmExecutor:
                 self._label = stale
                 return ArmCommand.unknown(stale)
             self._start_from(self._measured, now)
+            self._label = ""
         if self._measured is None:
             self._suspend(stale)
         else:
