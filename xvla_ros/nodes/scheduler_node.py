@@ -162,8 +162,8 @@ class SchedulerNode(LifecycleNode):
         if self._parts is None:
             return
         loop, publishers = self._parts.loop, self._parts.publishers
-        publishers.meter.tick(time.monotonic())
         command = loop.tick() if self._active else None
+        publishers.meter.tick(time.monotonic())
         if command is not None:
             publishers.poses(command)
             if self._start_pending and command.joints is not None and loop.backend.listeners():
@@ -238,7 +238,7 @@ class SchedulerNode(LifecycleNode):
     # ------------------------------------------------------------------ services
 
     def _on_enable(self, request: SetBool.Request, response: SetBool.Response) -> SetBool.Response:
-        self._start_pending = False
+        self._start_pending = self._start_pending and request.data
         if self._parts is not None and self._active:
             return _answer(response, self._parts.loop.set_actuation(request.data))
         if request.data:
