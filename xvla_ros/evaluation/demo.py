@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 BAG = "bag"
 SUMMARY = "summary.json"
 VIDEO = "episode.gif"
-# After success the film goes on for a moment, and the plots with it.
-_TAIL_S = 0.5
 _LIBRARIES = ("torch", "numpy", "mujoco", "rosbags", "ros-jazzy-rclpy")
 
 
@@ -65,11 +63,10 @@ def write_report(folder: Path, run: Run, *, film: bool = True) -> dict[str, Any]
     summary = summarise(series, run)
     episode = run.filmed
     if episode is not None:
-        plots.write_all(folder, series, episode.start, episode.end + _TAIL_S)
+        plots.write_all(folder, series, episode.start, episode.end)
         if film:
             caption = video.Caption(episode.instruction, episode.start, episode.success)
-            end = episode.end + _TAIL_S
-            video.write_episode(folder / VIDEO, series, episode.start, end, caption)
+            video.write_episode(folder / VIDEO, series, episode.start, episode.end, caption)
     (folder / SUMMARY).write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
     return summary
 

@@ -25,6 +25,8 @@ from xvla_ros.srv import ResetWorld
 # An image of the time before the reset is no longer the newest of its camera after this.
 _FRESH_S = 0.2
 _REPLY_S = 10.0
+# The episode goes on for so long after success, for whoever watches.
+_LINGER_S = 0.5
 # What the world may take to publish its state, or to go on, before it counts as dead.
 _SILENCE_S = 10.0
 
@@ -112,15 +114,17 @@ class LiveConductor:
             return Episode(seed, instruction, start, time.time(), None, "the goal was refused")
         result = goal.get_result_async()
         over = self._wait_for(lambda: self._succeeded(seed) or result.done(), limit)
+        success = time.time() - start if self._succeeded(seed) else None
+        if success is not None:
+            self._wait_for(lambda: False, _LINGER_S)
         end = time.time()
-        success = end - start if self._succeeded(seed) else None
         if not result.done():
             self._call(goal.cancel_goal_async(), names.POLICY_NODE)
         ended = self._call(result, names.POLICY_NODE).result
-        reason = _reason(ended) if over and success is None else "time is up"
         self._set_actuation(False)
+        ending = _reason(ended) if over else "time is up"
         return Episode(
-            seed, instruction, start, end, success, "success" if success is not None else reason
+            seed, instruction, start, end, success, ending if success is None else "success"
         )
 
     def _start_world(self, seed: int, task: str) -> str:
