@@ -13,7 +13,7 @@ class Optimisation:
     """How the weights are learned."""
 
     steps: int = 2400
-    batch: int = 48
+    batch: int = 40
     learning_rate: float = 1.0e-3
     final_learning_rate: float = 1.0e-5
     warm_up_steps: int = 100
@@ -35,6 +35,8 @@ class Collection:
     round_episodes: int = 60
     round_delay: int = 150
     """Training steps after which a round's recordings join, made in the meantime beside it."""
+    per_job: int = 20
+    """Episodes of one file; how they are shared out changes nothing but the waiting."""
 
 
 @dataclass(frozen=True)
