@@ -20,7 +20,7 @@ from xvla_ros.arm import constants
 from xvla_ros.arm.kinematics import WidowX250s
 from xvla_ros.chunk import Refusal
 from xvla_ros.msg import SchedulerStatus
-from xvla_ros.nodes import names, qos
+from xvla_ros.nodes import bringup, names, qos
 
 MODULE = "xvla_ros.nodes.scheduler_node"
 NODE = names.SCHEDULER_NODE
@@ -301,13 +301,13 @@ def test_after_a_kill_and_respawn_actuation_is_off_and_the_arm_goes_on_where_it_
     last = rig.robot.commands[-1][1]
     commands = len(rig.robot.commands)
     rig.statuses.clear()
-    # As a launch system respawns it: the same parent, the same arguments.
-    rig.start("start_actuation:=true")
+    respawn = bringup.describe(bringup.Arguments(start_actuation=True)).process(NODE)
+    assert respawn.respawn
+    rig.start(*(f"{k}:={str(v).lower()}" for k, v in respawn.respawn_parameters.items()))
     rig.wait_status(lambda s: s.chunks_accepted > 1, "chunks in a dry run")
     assert not rig.status.actuating
     assert rig.status.epoch > epoch
     assert len(rig.robot.commands) == commands
-    assert "start_actuation is ignored" in rig.process.output
     rig.policy.paused = True
     rig.wait_status(lambda s: s.state != SchedulerStatus.EXECUTING, "rest", 20.0)
     rig.actuate()
