@@ -25,6 +25,7 @@ from xvla_ros.srv import ResetWorld
 # An image of the time before the reset is no longer the newest of its camera after this.
 _FRESH_S = 0.2
 _REPLY_S = 10.0
+_RETRY_S = 0.1
 # The episode goes on for so long after success, for whoever watches.
 _LINGER_S = 0.5
 # What the world may take to publish its state, or to go on, before it counts as dead.
@@ -145,10 +146,16 @@ class LiveConductor:
         return str(reply.instruction)
 
     def _set_actuation(self, on: bool) -> None:
+        """Switches actuation; asks again while the scheduler waits for its first joint states."""
         request = SetBool.Request(data=on)
-        reply = self._call(self._actuation.call_async(request), names.SCHEDULER_NODE)
-        if not reply.success:
-            raise NotRunning(f"{names.SCHEDULER_NODE}: {reply.message}")
+        deadline = time.monotonic() + _SILENCE_S
+        while True:
+            reply = self._call(self._actuation.call_async(request), names.SCHEDULER_NODE)
+            if reply.success:
+                return
+            if time.monotonic() > deadline:
+                raise NotRunning(f"{names.SCHEDULER_NODE}: {reply.message}")
+            self._wait_for(lambda: False, _RETRY_S)
 
     def _succeeded(self, seed: int) -> bool:
         truth = self._truth
