@@ -62,7 +62,7 @@ $(STAMP)-build: $(STAMP)-venv CMakeLists.txt package.xml scripts/link_install.py
     $(wildcard msg/*.msg srv/*.srv action/*.action config/* launch/*) | preflight
 	@echo 'Building the messages (a minute, once) ...'
 	@AMENT_PREFIX_PATH='$(VENV)' CMAKE_PREFIX_PATH='$(VENV)' PATH="$(BIN):$$PATH" \
-	  $(BIN)/colcon --log-level error build --symlink-install --event-handlers console_stderr- \
+	  $(BIN)/colcon --log-level error build --symlink-install \
 	  --cmake-args -DBUILD_TESTING=OFF '-DPython3_EXECUTABLE=$(BIN)/python'
 	@$(BIN)/python scripts/link_install.py '$(PREFIX)'
 	@touch $@
