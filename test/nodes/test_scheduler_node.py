@@ -12,6 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 from builtin_interfaces.msg import Time
+from diagnostic_msgs.msg import DiagnosticArray
+from geometry_msgs.msg import PoseStamped
+from nav_msgs.msg import Path as NavPath
 from rclpy.parameter import Parameter
 from rosgraph_msgs.msg import Clock
 from std_srvs.srv import SetBool, Trigger
@@ -398,6 +401,65 @@ def test_deactivate_sends_the_hold_command_and_a_new_activation_has_actuation_of
     assert rig.ros.transition(rig.observer, NODE, "configure")
     assert rig.ros.transition(rig.observer, NODE, "activate")
     rig.actuate()
+
+
+def test_an_arm_outside_its_workspace_is_not_actuated_until_it_has_been_led_back(rig):
+    rig.robot.joints = np.array(constants.HOME)
+    rig.start()
+    rig.ros.wait_for(lambda: "outside the workspace" in rig.enable().message)
+    message = rig.enable().message
+    # At home the end effector is at (0.458, 0, 0.361) m, and the box ends at (0.45, _, 0.30).
+    assert "+0.008 m in x" in message
+    assert "+0.061 m in z" in message
+    assert "~/go_ready" in message
+    assert rig.robot.commands == []
+    assert rig.trigger(names.GO_READY).success
+    rig.ros.wait_for(
+        lambda: np.abs(rig.robot.joints - np.array(constants.READY)).max() < 1e-3,
+        30.0,
+        "the ready pose",
+    )
+    assert rig.robot.steps().max() < CONTINUOUS_RAD
+    assert not rig.status.actuating
+    rig.actuate()
+    assert rig.trigger(names.STOP).success
+    assert "stopped" in rig.trigger(names.GO_SLEEP).message
+
+
+def test_poses_path_and_diagnostics_can_be_watched(rig):
+    seen: dict[str, Any] = {}
+
+    def keep(name: str):
+        return lambda message: seen.__setitem__(name, message)
+
+    for name, kind, topic in (
+        ("target", PoseStamped, names.of(NODE, names.TARGET_POSE)),
+        ("current", PoseStamped, names.of(NODE, names.CURRENT_POSE)),
+        ("path", NavPath, names.of(NODE, names.PLANNED_PATH)),
+        ("diagnostics", DiagnosticArray, names.DIAGNOSTICS),
+    ):
+        rig.observer.create_subscription(kind, topic, keep(name), 1)
+    rig.start()
+    rig.add_policy()
+    rig.run_until_moving()
+    rig.ros.wait_for(lambda: len(seen) == 4 and len(seen["path"].poses) > 3, what="every topic")
+    frames = {seen[name].header.frame_id for name in ("target", "current", "path")}
+    assert frames == {"wx250s/base_link"}
+    # The test robot follows within a period or two, so both poses are nearly the same.
+    target, current = (seen[name].pose.position for name in ("target", "current"))
+    assert (current.x, current.y, current.z) == pytest.approx(
+        (target.x, target.y, target.z), abs=0.02
+    )
+    path_x = [pose.pose.position.x for pose in seen["path"].poses]
+    assert abs(path_x[-1] - path_x[0]) > 0.01
+    states = {status.name: status for status in seen["diagnostics"].status}
+    assert set(states) == {
+        "chunk_scheduler: commands",
+        "chunk_scheduler: chunks",
+        "chunk_scheduler: joint states",
+    }
+    values = {v.key: v.value for v in states["chunk_scheduler: commands"].values}
+    assert values["drivers"] == "1"
 
 
 def test_a_parameter_is_tuned_live_and_a_wrong_one_is_refused(rig):
