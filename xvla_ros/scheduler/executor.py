@@ -64,7 +64,6 @@ class ArmExecutor:
         self._suspended = False
         self._move: JointMove | None = None
         self._frozen: float | None = None
-        self._now: float | None = None
         self._label = ""
 
     @property
@@ -190,7 +189,7 @@ class ArmExecutor:
             now: seconds on the clock of the chunks' stamps.
             measured: the newest joint states, None if there are none.
         """
-        elapsed = self._elapsed(now)
+        elapsed = self.scheduler.elapsed(now)
         stale = staleness(measured, now, self._params.joint_states_max_age_s)
         self._measured = None if stale else measured
         if self._commander.joints is None:
@@ -308,12 +307,6 @@ class ArmExecutor:
 
     def _refresh_busy(self) -> None:
         self.scheduler.set_busy(self._label if self._busy else "")
-
-    def _elapsed(self, now: float) -> float:
-        """Seconds since the last tick, as bounded as plan time is."""
-        elapsed = 0.0 if self._now is None else now - self._now
-        self._now = now
-        return min(max(elapsed, 0.0), 2.0 * self.scheduler.params.period)
 
     def _not_ready(self, now: float, measured: JointMeasurement | None) -> str:
         """Why the arm cannot be set in motion, or empty."""

@@ -18,7 +18,7 @@ from xvla_ros.scheduler.gripper import GripperKnots, GripperState
 from xvla_ros.scheduler.latency import LatencyWindow
 from xvla_ros.scheduler.params import SchedulerParams
 from xvla_ros.scheduler.progress import ProgressLog
-from xvla_ros.scheduler.rate import PlanRate, Profile, profile, stop_distance
+from xvla_ros.scheduler.rate import PlanTime, stop_distance
 from xvla_ros.scheduler.setpoint import Advance, SchedulerState, Setpoint
 from xvla_ros.scheduler.strategies import Splice, strategy
 from xvla_ros.scheduler.trajectory import Trajectory
@@ -30,8 +30,6 @@ class _Running:
 
     path: Path
     gripper: GripperKnots
-    end: float
-    """Phase at which the trusted horizon ends."""
     sequence: int
 
 
@@ -79,9 +77,7 @@ class ChunkScheduler:
         self._now = 0.0
         self._running: _Running | None = None
         self._pending: _Pending | None = None
-        self._phase = 0.0
-        self._rate = PlanRate()
-        self._actual_rate = 0.0
+        self._time = PlanTime()
         self._progress = ProgressLog()
         self._spliced = False
 
@@ -98,7 +94,7 @@ class ChunkScheduler:
     @property
     def executing(self) -> bool:
         """Whether plan time moves, or is about to."""
-        return self._running is not None and not self._rate.still
+        return self._running is not None and not self._time.state.still
 
     @property
     def state(self) -> SchedulerState:
@@ -141,9 +137,7 @@ class ChunkScheduler:
             self._gripper = GripperState(gripper)
         self._now = now
         self._running = self._pending = None
-        self._phase = 0.0
-        self._rate = PlanRate()
-        self._actual_rate = 0.0
+        self._time = PlanTime()
         self._progress.clear()
 
     def set_busy(self, reason: str) -> None:
@@ -172,9 +166,7 @@ class ChunkScheduler:
     def rest(self, hard: bool = False) -> None:
         """Comes to rest along the path; `hard` takes the stop bounds."""
         self._pending = None
-        rate = self._rate.rest(self._actual_rate, hard)
-        if rate != self._rate:
-            self._rate = rate
+        if self._time.rest(hard):
             self.revision += 1
 
     def submit(self, chunk: Chunk, now: float) -> None:
@@ -199,7 +191,7 @@ class ChunkScheduler:
             raise ChunkRefused(Refusal.BUSY, "strategy sync finishes one chunk before the next")
         trajectory = admission.trajectory(chunk, self.params.chunk)
         lead = chunk.t_ref - self._now if self.executing else 0.0
-        lead = max(lead, 0.0) * self._rate.rate
+        lead = max(lead, 0.0) * self._time.state.rate
         phase = max(self._progress.since(chunk.t_ref), 0.0)
         self._check_splice(trajectory, phase, lead)
         if self._gate.accept(chunk):
@@ -209,13 +201,15 @@ class ChunkScheduler:
 
     def _check_splice(self, trajectory: Trajectory, phase: float, lead: float) -> None:
         """Refuses a chunk without a future, or too far from the command at its beginning."""
-        if trajectory.duration - phase <= stop_distance(self._rate, self.params.rate, hard=True):
+        if trajectory.duration - phase <= stop_distance(
+            self._time.state, self.params.rate, hard=True
+        ):
             raise ChunkRefused(
                 Refusal.EXPIRED, f"{phase:.2f} s of its {trajectory.duration:.2f} s have passed"
             )
         command = self.pose
         if self._running is not None and lead > 0.0:
-            command = self._running.path.pose(min(self._phase + lead, self._running.end))
+            command = self._running.path.pose(min(self._time.phase + lead, self._time.end))
         admission.check_jump(command, trajectory.pose(phase), self.params.splice)
 
     def propose(self, now: float) -> Advance:
@@ -225,26 +219,20 @@ class ChunkScheduler:
             RuntimeError: there was no `reset` yet.
         """
         held = self.pose
-        elapsed = self._elapsed(now)
+        elapsed = self._tick(now)
         self._activate(elapsed)
-        if self._running is None:
-            return Advance(elapsed, 0.0, 0.0, self._rate, None, 0.0, held)
-        phase, rate = self._profile().at(elapsed)
-        step = phase - self._phase
-        running = self._running
-        return Advance(elapsed, self._phase, step, rate, running.path, running.end, held)
+        time, running = self._time, self._running
+        if running is None:
+            return Advance(elapsed, 0.0, 0.0, time.state, None, 0.0, held)
+        phase, rate = time.ahead(elapsed, self.params.rate)
+        return Advance(elapsed, time.phase, phase - time.phase, rate, running.path, time.end, held)
 
     def commit(self, advance: Advance, fraction: float = 1.0, pose: Pose | None = None) -> Setpoint:
         """Executes a fraction of an advance; `pose` is the command that limits made of it."""
-        before = advance.held
-        executed = fraction * advance.step
+        before, elapsed = advance.held, advance.elapsed
         self._pose = pose or advance.pose(fraction)
-        self._phase += executed
-        self._rate = advance.rate
-        self._progress.add(self._now, executed)
-        elapsed = advance.elapsed
-        if elapsed > 0.0:
-            self._actual_rate = fraction * advance.rate.rate
+        self._time.commit(elapsed, advance.step, fraction, advance.rate)
+        self._progress.add(self._now, fraction * advance.step)
         self._advance_gripper(elapsed)
         metres, radians = before.distance(self._pose)
         if self._spliced:
@@ -260,10 +248,10 @@ class ChunkScheduler:
             gripper=self._gripper.command,
             state=self.state,
             sequence=running.sequence if running else 0,
-            rate=self._actual_rate,
+            rate=self._time.actual_rate,
             linear_speed=metres / elapsed if elapsed > 0.0 else 0.0,
             angular_speed=radians / elapsed if elapsed > 0.0 else 0.0,
-            remaining=max(running.end - self._phase, 0.0) if running else 0.0,
+            remaining=max(self._time.end - self._time.phase, 0.0) if running else 0.0,
         )
 
     def sample(self, now: float) -> Setpoint:
@@ -277,7 +265,7 @@ class ChunkScheduler:
         running = self._running
         if running is not None and self.executing:
             poses, gripper = forecast(
-                running.path, running.gripper, self._gripper, self._profile(), self.params.gripper
+                running.path, running.gripper, self._gripper, self._time, self.params
             )
         return Plan(
             start=self._now,
@@ -291,20 +279,20 @@ class ChunkScheduler:
             actuating=actuating,
         )
 
-    def _elapsed(self, now: float) -> float:
+    def elapsed(self, now: float) -> float:
+        """Seconds from the last command to a time, as plan time counts them."""
+        return min(max(now - self._now, 0.0), 2.0 * self.params.period)
+
+    def _tick(self, now: float) -> float:
         """Seconds since the last command; a clock that jumped back makes the arm rest."""
-        elapsed = now - self._now
-        self._now = now
-        if elapsed < -self.params.clock_jump_s:
+        elapsed = self.elapsed(now)
+        if now - self._now < -self.params.clock_jump_s:
             self._progress.clear()
             self._gate.forget_order()
             self.rest(hard=True)
             self.new_epoch()
-        return min(max(elapsed, 0.0), 2.0 * self.params.period)
-
-    def _profile(self) -> Profile:
-        assert self._running is not None
-        return profile(self._phase, self._running.end, self._rate, self.params.rate)
+        self._now = now
+        return elapsed
 
     def _activate(self, elapsed: float) -> None:
         """Splices a pending chunk if its beginning falls into this command period."""
@@ -314,16 +302,16 @@ class ChunkScheduler:
         phase = self._progress.value - pending.due
         if not self.executing:
             phase = max(phase, 0.0)
-        elif phase + self._rate.rate * elapsed < 0.0:
+        elif phase + self._time.state.rate * elapsed < 0.0:
             return
         self._pending = None
         running = self._running if self.executing else None
         path = strategy(self.params.strategy).path(
             Splice(
                 command=self.pose,
-                twist=running.path.twist(self._phase) if running else None,
+                twist=running.path.twist(self._time.phase) if running else None,
                 running=running.path if running else None,
-                running_phase=self._phase,
+                running_phase=self._time.phase,
                 trajectory=pending.trajectory,
                 phase=phase,
             ),
@@ -335,11 +323,10 @@ class ChunkScheduler:
             GripperKnots.of(
                 chunk.gripper, chunk.step_dt, chunk.gripper_threshold, self.params.gripper
             ),
-            min(phase + self.params.execution_horizon_s, path.duration),
             chunk.sequence,
         )
-        self._phase = phase
-        self._rate = self._rate.run()
+        end = min(phase + self.params.execution_horizon_s, path.duration)
+        self._time.start(phase, end)
         self._spliced = True
         self.revision += 1
 
@@ -349,5 +336,5 @@ class ChunkScheduler:
             self._gripper = self._gripper.held(elapsed)
         else:
             self._gripper = self._gripper.advanced(
-                running.gripper, self._phase, elapsed, self.params.gripper
+                running.gripper, self._time.phase, elapsed, self.params.gripper
             )
