@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from xvla_ros import ee6d
 from xvla_ros.evaluation.ablation import PictureBank
@@ -32,6 +33,7 @@ class ScriptedPolicy:
     approximation = "scripted"
     model_hash = ""
     device = "cpu"
+    device_description = "no device at all"
 
     def __init__(self, world: SimWorld) -> None:
         self._world = world
@@ -49,6 +51,12 @@ class ScriptedPolicy:
 
     def close(self) -> None:
         """Has nothing to give back."""
+
+
+def front_of(inputs: PolicyInput) -> NDArray[np.uint8]:
+    picture = inputs.images[0]
+    assert picture is not None
+    return picture
 
 
 @pytest.fixture(scope="module")
@@ -117,15 +125,15 @@ def test_blindfolds_show_other_pictures(world):
     policy = ScriptedPolicy(world)
     settings = LoopSettings(limit_s=1.2)
     bank = PictureBank.record(world, policy, "pick", [20, 21], settings, limit_s=1.2)
-    seeing = [inputs.images for inputs in policy.seen]
-    for kind, expected in (("other", seeing[0][0]), ("mean", None)):
+    seeing = [front_of(inputs) for inputs in policy.seen]
+    for kind, expected in (("other", seeing[0]), ("mean", None)):
         policy.seen.clear()
         list(evaluate(world, policy, "pick", [5], settings, bank.blindfold(kind, 0)))
-        shown = [inputs.images[0] for inputs in policy.seen]
+        shown = [front_of(inputs) for inputs in policy.seen]
         if expected is not None:
             np.testing.assert_array_equal(shown[0], expected)
         else:
-            mean = np.mean([images[0] for images in seeing], axis=0)
+            mean = np.mean(seeing, axis=0)
             np.testing.assert_allclose(shown[0], mean, atol=0.51)
             np.testing.assert_array_equal(shown[0], shown[1])
     with pytest.raises(ValueError, match="known: other, mean"):
