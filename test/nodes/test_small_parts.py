@@ -57,9 +57,16 @@ def test_the_last_command_is_remembered_for_a_minute(tmp_path):
     first = LastCommand(tmp_path / "state" / "last")
     assert first.read(100.0) is None
     first.write(joints, 100.0)
-    first.close()
     second = LastCommand(tmp_path / "state" / "last")
     assert np.array_equal(np.asarray(second.read(101.0)), joints)
     assert second.read(161.0) is None
     assert second.read(99.0) is None
-    second.close()
+
+
+def test_a_last_command_that_cannot_be_written_or_read_is_none(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    unwritable = LastCommand(tmp_path / "file" / "last")
+    unwritable.write(np.zeros(6), 100.0)
+    assert unwritable.read(100.0) is None
+    (tmp_path / "short").write_bytes(b"abc")
+    assert LastCommand(tmp_path / "short").read(100.0) is None
