@@ -3,6 +3,7 @@
 import functools
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -135,6 +136,31 @@ def test_the_demo_fails_with_an_untrained_network_and_still_reports(domain, untr
 def _span(summary):
     episode = summary["episodes"][0]
     return episode["start"], episode["end"]
+
+
+def test_a_death_in_the_middle_is_told_and_what_was_recorded_is_kept(ros, untrained, tmp_path):
+    out = tmp_path / "out"
+    command = [sys.executable, "-m", "xvla_ros.cli", "demo", "--model", str(untrained)]
+    demo = subprocess.Popen(
+        [*command, "--episodes", "2", "--limit", "60", "--out", str(out)],
+        cwd=REPOSITORY,
+        env={**os.environ, "ROS_DOMAIN_ID": str(ros.domain), "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    log = out / "log" / "xvla_policy.log"
+    ros.wait_for(lambda: log.exists() and "begins" in log.read_text(), 150.0, "an episode")
+    children = Path(f"/proc/{demo.pid}/task/{demo.pid}/children").read_text().split()
+    (sim,) = (pid for pid in children if b"sim_node" in Path(f"/proc/{pid}/cmdline").read_bytes())
+    os.kill(int(sim), signal.SIGKILL)
+    _, errors = demo.communicate(timeout=150)
+    assert demo.returncode == 1
+    assert "xvla: error: sim_wx250s ended with code -9" in errors
+    summary = json.loads((out / "summary.json").read_text())
+    assert [episode["success"] for episode in summary["episodes"]] == [None, None]
+    assert "ended with code -9" in summary["fault"]
+    assert len(recording.load(out / "bag").measured.times) > 10
 
 
 def test_a_wrong_model_folder_is_one_line_and_code_two(domain, tmp_path):

@@ -38,6 +38,8 @@ class Run:
     images_dropped: int
     """Frames that the recorder, not the policy, did not keep."""
     command_rate_hz: float
+    fault: str = ""
+    """What ended the run before its end; empty if nothing did."""
 
     @property
     def successes(self) -> Proportion:
@@ -82,6 +84,7 @@ def summarise(series: Recording, run: Run) -> dict[str, Any]:
         "success_rate": run.successes.rate,
         "success_interval_95": list(run.successes.interval()),
         "task": run.task,
+        "fault": run.fault or None,
         "episodes": [asdict(episode) for episode in run.episodes],
         "episode_time": asdict(Spread.of([e.success for e in run.episodes if e.success])),
         "inference": asdict(Spread.of([c.inference_end - c.inference_start for c in chunks])),

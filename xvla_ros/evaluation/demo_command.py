@@ -77,7 +77,9 @@ def run(arguments: argparse.Namespace) -> int:
     summary = demo.write_report(out, result, film=not arguments.no_video)
     console.print(demo.table(summary))
     console.print(f"{time.monotonic() - began:.0f} s in all; results in {out}/")
-    return 0 if result.successes.rate >= NEEDED else 1
+    if result.fault:
+        print(f"xvla: error: {result.fault}", file=sys.stderr)
+    return 0 if result.successes.rate >= NEEDED and not result.fault else 1
 
 
 def _prepare(out: Path) -> None:
