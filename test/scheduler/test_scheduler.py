@@ -292,6 +292,16 @@ def test_the_revision_rises_when_the_plan_changes_and_only_then(kit):
     assert scheduler.revision > revision + 1
 
 
+def test_a_plan_that_limits_delay_is_announced_again(kit):
+    scheduler = kit.started()
+    kit.play(scheduler, 0.5, [(0.0, kit.line_chunk())])
+    revision = scheduler.revision
+    for i in range(20):
+        scheduler.commit(scheduler.propose(0.52 + 0.02 * i), 0.5)
+    # Twenty half periods are 0.2 s of delay.
+    assert 2 <= scheduler.revision - revision <= 4
+
+
 def test_the_gripper_follows_the_knots_of_the_chunk(kit):
     closing = np.where(np.arange(30) >= 5, 0.95, 0.05)
     got = kit.play(kit.started(), 1.8, [(0.0, kit.line_chunk(gripper=closing))])

@@ -6,12 +6,12 @@ Pure: the time is an argument. One thread calls everything.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xvla_ros.chunk import Chunk, ChunkRefused, Plan, Refusal
 from xvla_ros.geometry import Pose
 from xvla_ros.scheduler import admission
-from xvla_ros.scheduler.blending import Path
+from xvla_ros.scheduler.blending import Box, Path
 from xvla_ros.scheduler.forecast import PLAN_DT, forecast
 from xvla_ros.scheduler.gate import Gate
 from xvla_ros.scheduler.gripper import GripperKnots, GripperState
@@ -22,6 +22,9 @@ from xvla_ros.scheduler.rate import PlanTime, stop_distance
 from xvla_ros.scheduler.setpoint import Advance, SchedulerState, Setpoint
 from xvla_ros.scheduler.strategies import Splice, strategy
 from xvla_ros.scheduler.trajectory import Trajectory
+
+# A plan that limits have delayed by this much, in seconds, is another plan.
+_PLAN_LAG = 0.05
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,8 +81,10 @@ class ChunkScheduler:
         self._running: _Running | None = None
         self._pending: _Pending | None = None
         self._time = PlanTime()
+        self._box: Box | None = None
         self._progress = ProgressLog()
         self._spliced = False
+        self._lag = 0.0
 
     @property
     def epoch(self) -> int:
@@ -118,6 +123,13 @@ class ChunkScheduler:
     def gripper(self) -> float:
         """Last gripper command, 0 = open, 1 = closed."""
         return self._gripper.command
+
+    def set_workspace(self, box: Box | None) -> None:
+        """Keeps the positions of all chunks, also of the running one, inside a box."""
+        self._box = box
+        if self._running is not None:
+            path = replace(self._running.path, box=box)
+            self._running = replace(self._running, path=path)
 
     def new_epoch(self) -> int:
         """Makes every chunk in flight invalid; returns the new epoch."""
@@ -233,6 +245,10 @@ class ChunkScheduler:
         self._pose = pose or advance.pose(fraction)
         self._time.commit(elapsed, advance.step, fraction, advance.rate)
         self._progress.add(self._now, fraction * advance.step)
+        self._lag += (1.0 - fraction) * advance.step
+        if self._lag > _PLAN_LAG:
+            self._lag = 0.0
+            self.revision += 1
         self._advance_gripper(elapsed)
         metres, radians = before.distance(self._pose)
         if self._spliced:
@@ -319,7 +335,7 @@ class ChunkScheduler:
         )
         chunk = pending.chunk
         self._running = _Running(
-            path,
+            replace(path, box=self._box),
             GripperKnots.of(
                 chunk.gripper, chunk.step_dt, chunk.gripper_threshold, self.params.gripper
             ),
