@@ -6,12 +6,13 @@ Pure: the time is an argument. One thread calls everything.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from xvla_ros.chunk import Chunk, ChunkRefused, Plan, Refusal
 from xvla_ros.geometry import Pose
 from xvla_ros.scheduler import admission
-from xvla_ros.scheduler.blending import Box, Path
+from xvla_ros.scheduler.active import Pending, Running
+from xvla_ros.scheduler.blending import Box
 from xvla_ros.scheduler.forecast import PLAN_DT, forecast
 from xvla_ros.scheduler.gate import Gate
 from xvla_ros.scheduler.gripper import GripperKnots, GripperState
@@ -25,25 +26,6 @@ from xvla_ros.scheduler.trajectory import Trajectory
 
 # A plan that limits have delayed by this much, in seconds, is another plan.
 _PLAN_LAG = 0.05
-
-
-@dataclass(frozen=True, eq=False)
-class _Running:
-    """A chunk in execution."""
-
-    path: Path
-    gripper: GripperKnots
-    sequence: int
-
-
-@dataclass(frozen=True, eq=False)
-class _Pending:
-    """An accepted chunk whose t_ref still lies ahead."""
-
-    chunk: Chunk
-    trajectory: Trajectory
-    due: float
-    """Progress of plan time at which its phase is 0."""
 
 
 class ChunkScheduler:
@@ -78,8 +60,8 @@ class ChunkScheduler:
         self._pose: Pose | None = None
         self._gripper = GripperState(0.0)
         self._now = 0.0
-        self._running: _Running | None = None
-        self._pending: _Pending | None = None
+        self._running: Running | None = None
+        self._pending: Pending | None = None
         self._time = PlanTime()
         self._box: Box | None = None
         self._progress = ProgressLog()
@@ -209,7 +191,7 @@ class ChunkScheduler:
         if self._gate.accept(chunk):
             self.latency.restart()
         self.latency.add(now - chunk.stamp)
-        self._pending = _Pending(chunk, trajectory, self._progress.value + lead - phase)
+        self._pending = Pending(chunk, trajectory, self._progress.value + lead - phase)
 
     def _check_splice(self, trajectory: Trajectory, phase: float, lead: float) -> None:
         """Refuses a chunk without a future, or too far from the command at its beginning."""
@@ -334,7 +316,7 @@ class ChunkScheduler:
             self.params,
         )
         chunk = pending.chunk
-        self._running = _Running(
+        self._running = Running(
             replace(path, box=self._box),
             GripperKnots.of(
                 chunk.gripper, chunk.step_dt, chunk.gripper_threshold, self.params.gripper
