@@ -10,9 +10,9 @@ from xvla_ros.model.processor import ImageTransform, Processor
 from xvla_ros.sim.expert import LINEAR_SPEED
 from xvla_ros.sim.world import SimWorld
 from xvla_ros.training.collect import Job, record
-from xvla_ros.training.demonstrations import Recorder
 from xvla_ros.training.pipeline import prepare_folder
 from xvla_ros.training.recipe import TASKS, Recipe
+from xvla_ros.training.recorder import Recorder
 from xvla_ros.training.samples import Samples
 
 CAMERAS = ("front", "wrist")
