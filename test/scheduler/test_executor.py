@@ -576,6 +576,21 @@ def test_the_gripper_starts_as_it_was_found_and_follows_decisions(rig, kit):
     assert rig.last.gripper_closed == 1.0
 
 
+@pytest.mark.parametrize("unknown", [None, float("nan")])
+def test_a_gripper_that_says_nothing_is_commanded_as_before(rig, kit, unknown):
+    """Some drivers leave the finger's state at NaN."""
+    rig.gripper = unknown
+    rig.enable()
+    assert rig.tick().gripper_closed == 0.0
+    rig.send(kit, gripper=0.99)
+    rig.run(1.0)
+    assert rig.last.gripper_closed == 1.0
+    rig.executor.set_actuation(False, rig.now, rig.measured())
+    rig.run(0.2)
+    rig.enable()
+    assert rig.tick().gripper_closed == 1.0
+
+
 def test_a_jump_under_timestamp_is_caught_at_the_speed_limit(kit):
     rig = Rig(scheduler=SchedulerParams(strategy="timestamp"))
     rig.enable()

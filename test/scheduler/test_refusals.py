@@ -180,6 +180,12 @@ def test_a_chunk_with_twenty_zeros_for_proprio_starts_at_its_first_step(kit):
     assert not with_zeros.refused
 
 
+def test_half_a_turn_in_one_step_is_no_motion_however_slow(kit):
+    with pytest.raises(ChunkRefused) as refused:
+        kit.started().submit(kit.line_chunk(angular=(2.6, 0, 0), step_dt=1.0, horizon=3), 0.0)
+    assert refused.value.reason is Refusal.IMPLAUSIBLE_STEP
+
+
 def test_step_bounds_grow_with_the_step_time(kit):
     """0.2 m/s: 3 cm in a sixth of a second, 20 cm in a second."""
     for step_dt in (0.02, STEP_DT, 1.0):

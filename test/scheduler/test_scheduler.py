@@ -124,6 +124,20 @@ def test_a_chunk_for_later_is_executed_from_its_reference_time(kit):
     np.testing.assert_allclose(got.steps[0], 0.1 * kit.PERIOD, atol=1e-6)
 
 
+def test_a_chunk_for_later_starts_from_its_beginning_if_the_arm_rests_before(kit):
+    scheduler = kit.started()
+    first = kit.play(scheduler, 1.0, [(0.0, kit.line_chunk(velocity=(0.1, 0, 0)))])
+    end = Pose(first.positions[0] + np.array([0.17, 0, 0]), kit.START.rotation)
+    ahead = kit.line_chunk(end, (0.1, 0, 0), stamp=1.0, t_ref=2.9, sequence=2)
+    got = kit.play(scheduler, 2.5, [(1.0, ahead)], start=1.02)
+    second = [s for s in got.setpoints if s.sequence == 2]
+    # The arm rests at the end of the first chunk after 1.85 s; nothing is to be waited for then.
+    assert len(second) * kit.PERIOD == pytest.approx(1.02 + 2.5 - 1.85, abs=3 * kit.PERIOD)
+    x = np.array([s.pose.position[0] for s in second])
+    assert (np.diff(x) >= 0.0).all()
+    np.testing.assert_allclose(x[0], end.position[0], atol=1e-3)
+
+
 def test_the_epoch_rises_at_reset_stop_and_release(kit):
     scheduler = kit.started()
     seen = [scheduler.epoch]

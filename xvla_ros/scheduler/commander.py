@@ -53,24 +53,19 @@ class ArmCommander:
 
     def start_from(self, measured: JointMeasurement, now: float, tolerance: float) -> None:
         """Holds the last command if the arm is within `tolerance` rad of it, else the arm."""
-        joints, gripper = measured.positions, measured.gripper_closed
+        joints, gripper = measured.positions, measured.gripper_or(self._scheduler.gripper)
         last = self._published
         if last is not None and np.abs(last - joints).max() <= tolerance:
             joints = last
             gripper = gripper if self._published_gripper is None else self._published_gripper
         self._place(joints)
-        held = self._scheduler.gripper if gripper is None else gripper
-        self._scheduler.reset(self._arm.fk(joints), held, now)
+        self._scheduler.reset(self._arm.fk(joints), gripper, now)
 
     def follow(self, measured: JointMeasurement, now: float) -> None:
         """Is where the arm is: for an arm that is not commanded."""
         self._place(measured.positions)
-        gripper = measured.gripper_closed
-        self._scheduler.follow(
-            self._arm.fk(measured.positions),
-            self._scheduler.gripper if gripper is None else gripper,
-            now,
-        )
+        gripper = measured.gripper_or(self._scheduler.gripper)
+        self._scheduler.follow(self._arm.fk(measured.positions), gripper, now)
 
     def step(self, advance: Advance) -> tuple[Setpoint, frozenset[str]]:
         """Executes what the limits leave of an advance; also returns the limits that acted."""
