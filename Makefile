@@ -51,7 +51,8 @@ $(STAMP)-venv: constraints.txt setup.py package.xml scripts/ros_wheels.txt \
     scripts/relocate_wheels.py | preflight
 	@echo 'Installing into .venv (minutes, once) ...'
 	@[ -x $(BIN)/python ] || $(PYTHON) -m venv $(VENV)
-	@$(PIP_INSTALL) setuptools '$(TORCH)' $(TORCH_PIP_ARGS)
+	@$(PIP_INSTALL) '$(TORCH)' $(TORCH_PIP_ARGS)
+	@$(PIP_INSTALL) setuptools
 	@$(PIP_INSTALL) --requirement scripts/ros_wheels.txt \
 	  --no-build-isolation --editable '.[$(EXTRAS)]'
 	@$(PIP_INSTALL) --no-deps lerobot  # a peer in tests; its dependencies would add much and change numpy
