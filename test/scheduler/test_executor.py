@@ -429,8 +429,10 @@ def test_without_any_joint_states_there_is_no_command():
     assert not command.publish
     assert command.joints is None
     assert "joint states" in command.message
+    assert rig.executor.status().message == command.message
     assert not rig.executor.set_actuation(True, 0.0, None).accepted
     assert rig.executor.hold(0.0) is None
+    assert rig.tick().message == ""
 
 
 def test_a_stop_in_mid_motion_rests_at_once_and_latches(rig, kit):

@@ -199,8 +199,8 @@ class ArmExecutor:
         stale = staleness(measured, now, self._params.joint_states_max_age_s)
         self._measured = None if stale else measured
         if self._commander.joints is None:
+            self._label = stale
             if self._measured is None:
-                self._label = stale
                 return ArmCommand.unknown(stale)
             self._start_from(self._measured, now)
             self._label = ""
