@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from concurrent.futures import CancelledError
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -50,7 +51,7 @@ class PolicyNode(LifecycleNode):
     alone. rclpy cannot destroy a subscription safely while another thread waits for it.
     """
 
-    expected_errors = (ValueError, OSError, DeviceError)
+    expected_errors = (ValueError, OSError, DeviceError, CancelledError)
 
     def __init__(self, **options: Any) -> None:
         super().__init__(names.POLICY_NODE, **options)
@@ -139,7 +140,7 @@ class PolicyNode(LifecycleNode):
         if policy is not None:
             worker.submit(policy.close)
         timeout = parameters.number(self._values["stop_timeout_s"])
-        if not worker.close(timeout):
+        if not worker.close(timeout) and not worker.abandoned:
             self.get_logger().error(
                 f"the inference thread has not ended within {timeout:g} s and is left behind"
             )
