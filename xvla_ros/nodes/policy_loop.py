@@ -109,8 +109,8 @@ class PolicyLoop:
 
     def deactivate(self, timeout: float) -> bool:
         """No chunk is published after this; false if the inference still runs after `timeout` s."""
-        self._active = False
         with self._lock:
+            self._active = False
             self._generation += 1
         return self._future is None or bool(wait([self._future], timeout).done)
 
@@ -133,15 +133,18 @@ class PolicyLoop:
         if observation.stamp == self._last_stamp:
             return False
         request = self._request(observation, now)
+        with self._lock:
+            # A deactivation, which comes from another thread, sees the inference or prevents it.
+            if not self._active:
+                return False
+            generation = self._generation
+            self._started = time.monotonic()
+            self._future = self._worker.submit(
+                lambda: self._infer(observation, request, generation, now - observation.stamp)
+            )
         self.proprio_source = request.proprio.source
         self._due = False
         self._last_stamp = observation.stamp
-        self._started = time.monotonic()
-        with self._lock:
-            generation = self._generation
-        self._future = self._worker.submit(
-            lambda: self._infer(observation, request, generation, now - observation.stamp)
-        )
         return True
 
     @property
