@@ -106,6 +106,8 @@ class PolicyNode(LifecycleNode):
             self.get_logger(),
             self._sequence,
         )
+        # With device auto it also tells why this one was chosen.
+        self.get_logger().info(f"device: {policy.device_description}")
         self.get_logger().info(
             f"model {values['model_path']} ({policy.model_hash[:12]}) on {policy.device}, "
             f"domain {policy.domain_id}, {len(policy.time_grid)} steps, {policy.approximation}: "

@@ -87,6 +87,14 @@ def test_a_device_that_is_not_there_fails_configure_with_one_line(run, capfd):
     assert "cuda" in configure_fails(run(device="cuda:0"), capfd).lower()
 
 
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device here")
+def test_a_choice_of_the_cpu_is_told_with_its_reason(run, capfd):
+    capfd.readouterr()
+    assert run(device="auto").transition("configure")
+    out, err = capfd.readouterr()
+    assert "auto chose the CPU: cuda:0 is not usable" in " ".join((out + err).split())
+
+
 def test_the_model_is_fixed_while_it_is_loaded_and_free_after_cleanup(run, model_folder, tmp_path):
     policy = run()
     assert policy.transition("configure")
@@ -117,12 +125,12 @@ def test_a_wrong_parameter_is_refused_with_its_reason(run, ros, stage, name, val
 
 
 def test_the_rate_can_be_changed_while_it_runs(ros, stage, run):
-    policy = run(policy_rate_hz=0.2)
+    policy = run(policy_rate_hz=0.1)
     policy.start()
     ros.wait_for(lambda: stage.status is not None and stage.status.state == 2, what="RUNNING")
     assert policy.set("policy_rate_hz", 10.0) == (True, "")
-    # At the old rate ten chunks would take 50 s.
-    ros.wait_for(lambda: len(stage.chunks) >= 10, what="ten chunks")
+    # At the old rate six chunks would take a minute.
+    ros.wait_for(lambda: len(stage.chunks) >= 6, 40.0, "six chunks")
 
 
 def test_services_answer_while_the_model_loads(ros, stage, run, monkeypatch):
@@ -250,7 +258,8 @@ def bring(ros, stage, transition, state):
         client.call_async(ChangeState.Request(transition=Transition(id=transition)))
         return ros.state(stage, names.POLICY_NODE, 60.0) == state
 
-    ros.wait_for(reached, 60.0, state)
+    # Importing torch takes a minute on a machine that does ten other things.
+    ros.wait_for(reached, 150.0, state)
 
 
 @pytest.fixture
