@@ -6,11 +6,15 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+import yaml
 
-from xvla_ros.nodes import fast_dds
+from xvla_ros import resources
+from xvla_ros.evaluation.closed_loop import CAMERAS
+from xvla_ros.nodes import fast_dds, names
 from xvla_ros.nodes.parameters.declaration import ParameterRefused, defaults
 from xvla_ros.nodes.parameters.sim import SIM_PARAMETERS, check, settings
 from xvla_ros.nodes.sim_loop import PeriodicThread, next_deadline
+from xvla_ros.training.recipe import Recipe
 
 
 class Ticks:
@@ -138,3 +142,11 @@ def test_a_camera_rate_that_cannot_be_drawn_is_refused():
     rate = next(p for p in SIM_PARAMETERS if p.name == "camera_rate_hz")
     with pytest.raises(ParameterRefused, match=r"allowed is 0\.5 to 30 Hz"):
         rate.check(500.0)
+
+
+def test_the_view_slots_are_filled_as_the_demo_policy_was_trained():
+    document = yaml.safe_load(resources.config_file("sim.yaml").read_text())
+    slots = document[f"/**/{names.POLICY_NODE}"]["ros__parameters"]["cameras"]
+    topics = [slots[str(slot)]["topic"] for slot in range(3)]
+    assert topics == [*map(names.sim_camera, CAMERAS), ""]
+    assert Recipe().cameras == CAMERAS
