@@ -123,6 +123,7 @@ class PolicyLoop:
 
     def try_start(self) -> bool:
         """Starts an inference if one is due, none is running, and there is something to see."""
+        generation = self._generation
         if not (self._active and self._due and self.settings.instruction) or self.busy:
             return False
         now = self._clock()
@@ -135,9 +136,8 @@ class PolicyLoop:
         request = self._request(observation, now)
         with self._lock:
             # A deactivation, which comes from another thread, sees the inference or prevents it.
-            if not self._active:
+            if generation != self._generation:
                 return False
-            generation = self._generation
             self._started = time.monotonic()
             self._future = self._worker.submit(
                 lambda: self._infer(observation, request, generation, now - observation.stamp)
