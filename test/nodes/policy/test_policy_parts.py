@@ -40,7 +40,8 @@ def test_it_waits_before_the_first_observation_and_stalls_after_it():
 
 
 def test_with_the_default_limits_a_stopped_camera_is_told_well_within_a_second():
-    buffer = ObservationBuffer([ViewSpec("/main"), ViewSpec("/wrist")], ["waist"])
+    views = [ViewSpec("/main"), ViewSpec("/wrist")]
+    buffer: ObservationBuffer[str] = ObservationBuffer(views, ["waist"])
     state, told = PolicyState(), None
     for k in range(300):
         now = T + 0.01 * k
