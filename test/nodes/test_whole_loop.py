@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import signal
 import threading
 import time
@@ -69,7 +70,7 @@ class Heard:
         """Times after `since` at which the command changed."""
         with self.lock:
             commands = [c for c in self.commands if c[0] >= since]
-        steps = zip(commands, commands[1:], strict=False)
+        steps = itertools.pairwise(commands)
         return [b[0] for a, b in steps if np.abs(b[1] - a[1]).max() > STILL]
 
 
@@ -81,9 +82,7 @@ def loop(ros, tmp_path: Path) -> Iterator[tuple[Supervisor, Heard]]:
     node.create_subscription(JointTrajectory, names.arm_trajectory(), heard.command, qos.COMMAND)
     node.create_subscription(SchedulerStatus, scheduler, heard.statuses.append, qos.STATUS)
     node.create_subscription(WorldState, world, heard.world, qos.STATUS)
-    node.create_subscription(
-        DiagnosticArray, names.DIAGNOSTICS, heard.diagnostics, qos.DIAGNOSTICS
-    )
+    node.create_subscription(DiagnosticArray, names.DIAGNOSTICS, heard.diagnostics, qos.DIAGNOSTICS)
     plan = describe(Arguments(sim=True, start_actuation=True, device="cpu"))
     with Supervisor(plan, tmp_path / "log", ros.environment) as supervisor:
         supervisor.wait_until_up(150.0)
