@@ -81,6 +81,15 @@ def test_the_first_command_is_the_measured_pose_if_the_arm_has_been_moved(kit):
     assert command.gripper_closed == 0.4
 
 
+def test_an_arm_moved_by_hand_further_than_it_sags_is_not_stepped_back(kit):
+    """By default 0.05 rad: the way back to the last command has no speed limit."""
+    told = READY + np.array([0.06, 0, 0, 0, 0, 0])
+    for last, first in ((told, READY), (READY + 0.04, READY + 0.04)):
+        rig = kit.Rig(READY, last_command=HeldCommand(last, 0.0))
+        rig.enable()
+        np.testing.assert_allclose(rig.tick().joints, first, atol=1e-12)
+
+
 def test_outside_the_workspace_actuation_is_refused_with_the_way_back(kit):
     rig = kit.Rig(np.zeros(6))
     rig.tick()
