@@ -43,7 +43,7 @@ COMMANDS = {
 _USAGE_ERRORS = (
     ("xvla_ros.runtime.device", "DeviceError"),
     ("xvla_ros.model.errors", "CheckpointError"),
-    ("xvla_ros.nodes.parameters.parameter", "ParameterRefused"),
+    ("xvla_ros.parameters.parameter", "ParameterRefused"),
 )
 _EXTRAS = {
     "policy": ("torch", "safetensors", "tokenizers", "PIL"),

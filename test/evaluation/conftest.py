@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from xvla_ros.evaluation import bag
+from xvla_ros.evaluation.bag import storage as bag
 
 
 def _load(name):

@@ -16,11 +16,12 @@ from rclpy.parameter import Parameter
 from rosgraph_msgs.msg import Clock
 from std_srvs.srv import SetBool, Trigger
 
+from xvla_ros import names
 from xvla_ros.arm import constants
 from xvla_ros.arm.kinematics import WidowX250s
 from xvla_ros.chunk import Refusal
 from xvla_ros.msg import SchedulerStatus
-from xvla_ros.nodes import names, qos
+from xvla_ros.nodes import qos
 
 MODULE = "xvla_ros.nodes.scheduler_node"
 NODE = names.SCHEDULER_NODE

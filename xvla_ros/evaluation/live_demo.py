@@ -19,16 +19,16 @@ from rclpy.signals import SignalHandlerOptions
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory
 
-from xvla_ros.evaluation import bag
+from xvla_ros import names
+from xvla_ros.evaluation.bag import storage as bag
 from xvla_ros.evaluation.demo import BAG, Run
 from xvla_ros.evaluation.episode import Episode
 from xvla_ros.evaluation.live_conductor import LiveConductor, NotRunning
 from xvla_ros.evaluation.live_recorder import LiveRecorder
 from xvla_ros.msg import ActionChunk, Plan, PolicyStatus, SchedulerStatus, WorldState
-from xvla_ros.nodes import names
 from xvla_ros.nodes.bringup import Arguments, BringUp, describe
-from xvla_ros.nodes.parameters.policy import SLOTS
 from xvla_ros.nodes.supervisor import Supervisor
+from xvla_ros.parameters.policy import SLOTS
 
 LOGS = "log"
 _START_S = 120.0

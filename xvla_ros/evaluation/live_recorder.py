@@ -20,8 +20,9 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rclpy.serialization import deserialize_message, serialize_message
 from sensor_msgs.msg import CompressedImage, Image
 
-from xvla_ros.evaluation.bag import Record
-from xvla_ros.nodes import conversions, names
+from xvla_ros import names
+from xvla_ros.evaluation.bag.storage import Record
+from xvla_ros.nodes import conversions
 
 _COMPRESSED_TYPE = "sensor_msgs/msg/CompressedImage"
 # A best-effort subscription hears every publisher and never holds one back; the depth bridges a

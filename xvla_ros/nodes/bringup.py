@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
-from xvla_ros import resources
-from xvla_ros.nodes import names
+from xvla_ros import names, resources
 
 PACKAGE = "xvla_ros"
 LOG_LEVELS = ("debug", "info", "warn", "error", "fatal")

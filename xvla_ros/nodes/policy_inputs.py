@@ -13,14 +13,15 @@ from rclpy.node import Node
 from rclpy.subscription import Subscription
 from sensor_msgs.msg import CompressedImage, Image, JointState
 
+from xvla_ros import names
 from xvla_ros.arm.constants import ARM_JOINTS
 from xvla_ros.arm.kinematics import WidowX250s
 from xvla_ros.msg import Plan as PlanMsg
 from xvla_ros.nodes import conversions as convert
-from xvla_ros.nodes import names, qos
-from xvla_ros.nodes.parameters import policy as parameters
-from xvla_ros.nodes.parameters.parameter import Values
+from xvla_ros.nodes import qos
 from xvla_ros.observation import Observation, ObservationBuffer
+from xvla_ros.parameters import policy as parameters
+from xvla_ros.parameters.parameter import Values
 from xvla_ros.runtime.proprio import Proprio, ProprioSelector
 
 AnyImage: TypeAlias = Image | CompressedImage

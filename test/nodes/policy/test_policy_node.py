@@ -214,7 +214,8 @@ def test_the_commanded_pose_is_the_proprio_while_it_is_being_followed(ros, stage
 def test_the_instruction_comes_by_topic_and_none_means_idle(ros, stage, run):
     from std_msgs.msg import String
 
-    from xvla_ros.nodes import names, qos
+    from xvla_ros import names
+    from xvla_ros.nodes import qos
 
     policy = run(instruction="")
     policy.start()

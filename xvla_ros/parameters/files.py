@@ -12,7 +12,7 @@ from pathlib import Path
 
 import yaml
 
-from xvla_ros.nodes.parameters.parameter import (
+from xvla_ros.parameters.parameter import (
     Parameter,
     ParameterRefused,
     is_built_in,

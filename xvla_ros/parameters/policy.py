@@ -6,9 +6,9 @@ are read by `configure` and can change while the node is unconfigured, the other
 
 from __future__ import annotations
 
-from xvla_ros.nodes import names
-from xvla_ros.nodes.parameters.parameter import Parameter, Value, Values
+from xvla_ros import names
 from xvla_ros.observation import Limits, ViewSpec
+from xvla_ros.parameters.parameter import Parameter, Value, Values
 from xvla_ros.runtime.proprio import SOURCES, ProprioParams
 
 SLOTS = 3

@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
-from xvla_ros.nodes import names
-from xvla_ros.nodes.parameters.parameter import Parameter, Value, Values
+from xvla_ros import names
+from xvla_ros.parameters.parameter import Parameter, Value, Values
 from xvla_ros.scheduler.params import STRATEGIES, ExecutorParams, SchedulerParams
 
 BACKENDS = ("jtc",)
