@@ -29,12 +29,13 @@ from xvla_ros.nodes.inference_worker import InferenceWorker
 from xvla_ros.nodes.lifecycle import LifecycleNode
 from xvla_ros.nodes.parameters.declaration import Values, declare, read
 from xvla_ros.nodes.policy_inputs import PolicyInputs
-from xvla_ros.nodes.policy_loop import Frames, PolicyLoop, Settings
+from xvla_ros.nodes.policy_loop import PolicyLoop, Settings
 from xvla_ros.nodes.policy_state import Assessment, State
 from xvla_ros.nodes.run_task import TaskServer, faults
 from xvla_ros.nodes.task_monitor import End, Progress, TaskMonitor, TaskParams
 from xvla_ros.parameters import policy as parameters
 from xvla_ros.runtime.device import DeviceError
+from xvla_ros.runtime.observer import Frames
 
 if TYPE_CHECKING:
     from xvla_ros.runtime.policy import Policy

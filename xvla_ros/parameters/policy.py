@@ -215,6 +215,11 @@ def _view(values: Values, slot: int) -> ViewSpec | None:
     return ViewSpec(topic, bool(values[f"cameras.{slot}.required"]))
 
 
+def rotated(values: Values) -> tuple[bool, ...]:
+    """By view slot, whether the camera is mounted upside down."""
+    return tuple(bool(values[f"cameras.{slot}.rotate_180"]) for slot in range(SLOTS))
+
+
 def limits(values: Values) -> Limits:
     """Ages and skew of an observation."""
     return Limits(
