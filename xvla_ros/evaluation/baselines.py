@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from xvla_ros.evaluation import so3
 from xvla_ros.evaluation.open_loop_metrics import Motion, resample, step_times
-from xvla_ros.geometry import Pose, so3_exp, so3_log
+from xvla_ros.geometry import Pose, so3_log
 
 Array = NDArray[np.float64]
 
@@ -58,7 +59,7 @@ def constant_velocity(
     turning = so3_log(before.rotation.T @ start.rotation) / elapsed
     return Motion(
         start.position + times[:, None] * velocity,
-        np.stack([start.rotation @ so3_exp(time * turning) for time in times]),
+        start.rotation @ so3.exp(times[:, None] * turning),
         np.full(horizon, closed),
         np.full(horizon, closed),
     )

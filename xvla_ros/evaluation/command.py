@@ -1,4 +1,4 @@
-"""`xvla evaluate`: measures a policy in closed loop."""
+"""`xvla evaluate`: measures a policy in closed loop, or on recordings."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from xvla_ros.errors import UsageError
+from xvla_ros.evaluation import bag_command
 
 if TYPE_CHECKING:
     from xvla_ros.evaluation.closed_loop import EpisodeResult, LoopSettings
@@ -22,7 +23,7 @@ _BANK_EPISODES = 10
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Adds `xvla evaluate`."""
-    parser = subparsers.add_parser("evaluate", description="Measures a policy in closed loop.")
+    parser = subparsers.add_parser("evaluate", description="Measures a policy.")
     kinds = parser.add_subparsers(title="where", metavar="where", required=True)
     sim = kinds.add_parser(
         "sim",
@@ -49,6 +50,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     sim.add_argument("--json", type=Path, help="write all results to this file")
     sim.set_defaults(run=run_sim)
+    bag_command.add_parser(kinds)
 
 
 def run_sim(arguments: argparse.Namespace) -> int:

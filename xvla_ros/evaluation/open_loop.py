@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xvla_ros.chunk import Chunk, ChunkRefused
-from xvla_ros.evaluation.baselines import Earlier
 from xvla_ros.evaluation.episodes import Episode, EpisodeSplitter
 from xvla_ros.evaluation.events import Event, ImageSeen, InstructionSeen, JointsSeen, StoredImage
 from xvla_ros.evaluation.events import Recording as EventRecording
@@ -86,8 +85,8 @@ class OpenLoop:
         policy: used by the calling thread alone.
         recording: read once.
         settings: see `OpenLoopSettings`.
-        skip: indices of observations that are known already and not predicted again.
-        earlier: the chunk before the first one that is not skipped.
+        skip: indices of observations whose outcomes are known already. Only the last of them is
+            predicted again, as the chunk before the first new one.
         only: noise seed by stamp; nothing but these observations is predicted, at any rate. It
             repeats the predictions of a live run.
     """
@@ -99,13 +98,13 @@ class OpenLoop:
         settings: OpenLoopSettings,
         *,
         skip: Collection[int] = (),
-        earlier: Earlier | None = None,
         only: Mapping[float, int] | None = None,
     ) -> None:
         self._policy = policy
         self._recording = recording
         self._settings = settings
         self._skip = frozenset(skip)
+        self._last_skipped = max(self._skip, default=-1)
         self._only = only
         self._instruction = settings.instruction or recording.first_instruction
         self._observer = self._make_observer()
@@ -119,13 +118,13 @@ class OpenLoop:
             settings.velocity_window_s,
             settings.baselines,
         )
-        self._earlier = earlier
         self._start = (recording.start_ns - recording.shift_ns) * 1e-9
         self._frames = Frames(settings.scheduler.base_frame, settings.scheduler.ee_frame)
         self._pending: deque[Moment] = deque()
         self._now = -np.inf
         self._next_tick: float | None = None
         self._index = 0
+        self._mark = 0.0
         self._episode: Episode | None = None
         self.episodes: list[Episode] = []
         self.no_observation: Counter[str] = Counter()
@@ -144,6 +143,7 @@ class OpenLoop:
 
     def run(self, progress: Callable[[float], None] | None = None) -> Iterator[Outcome]:
         """The outcomes in order, each once the arm's way through its chunk is known."""
+        self._mark = time.perf_counter()
         for event in self._recording.events():
             now = max(event.time, self._now)
             self._tick_until(now)
@@ -245,10 +245,8 @@ class OpenLoop:
         episode = self._episode
         assert episode is not None
         index, self._index = self._index, self._index + 1
-        if index in self._skip:
+        if index in self._skip and index != self._last_skipped:
             self._count(episode)
-            if index == max(self._skip):
-                self._judge.earlier = self._earlier
             return
         request = self._observer.request(
             observation,
@@ -281,6 +279,9 @@ class OpenLoop:
             for ns, stamp in zip(stamps, observation.view_stamps, strict=True)
             if stamp == observation.stamp
         )
+        network = tuple(c.provenance.inference_end - c.provenance.inference_start for c in chunks)
+        limits = self._limits.check(chunks[0], measured)
+        mark, self._mark = self._mark, time.perf_counter()
         self._pending.append(
             Moment(
                 index=index,
@@ -291,10 +292,9 @@ class OpenLoop:
                 view_log_ns=tuple(0 if i is None else i.log_ns for i in observation.images),
                 start=request.proprio.pose,
                 chunks=tuple(chunks),
-                network_s=tuple(
-                    c.provenance.inference_end - c.provenance.inference_start for c in chunks
-                ),
-                limits=self._limits.check(chunks[0], measured),
+                network_s=network,
+                overhead_s=self._mark - mark - sum(network),
+                limits=limits,
             )
         )
 
@@ -317,7 +317,9 @@ class OpenLoop:
     def _ripe(self, known_until: float) -> Iterator[Outcome]:
         """The outcomes of moments whose chunk has ended by a time."""
         while self._pending and self._pending[0].end <= known_until:
-            yield self._judge.judge(self._pending.popleft(), self._track)
+            outcome = self._judge.judge(self._pending.popleft(), self._track)
+            if outcome.moment.index not in self._skip:
+                yield outcome
         oldest = self._pending[0].stamp if self._pending else self._track.latest - _HISTORY_S
         self._track.forget(oldest - _HISTORY_S)
 

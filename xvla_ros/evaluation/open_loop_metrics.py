@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from xvla_ros.geometry import Pose, interpolate, slerp
+from xvla_ros.evaluation import so3
+from xvla_ros.geometry import Pose, interpolate
 from xvla_ros.scheduler.gripper import GripperKnots, GripperState
 from xvla_ros.scheduler.params import GripperParams
 
@@ -198,9 +199,8 @@ def resample(motion: Motion, start: Pose, step_dt: float, offset: float) -> Moti
     low = np.minimum(np.floor(x).astype(int), horizon - 1)
     share = x - low
     moved = positions[low] + share[:, None] * (positions[low + 1] - positions[low])
-    turned = np.stack(
-        [slerp(rotations[k], rotations[k + 1], s) for k, s in zip(low, share, strict=True)]
-    )
+    ways = so3.log(np.swapaxes(rotations[low], 1, 2) @ rotations[low + 1])
+    turned = rotations[low] @ so3.exp(share[:, None] * ways)
     # The gripper is held from each step to the next.
     step = np.clip(np.floor(x + _SAME_TIME_S).astype(int) - 1, 0, horizon - 1)
     return Motion(moved, turned, motion.closed[step], motion.command[step])

@@ -46,6 +46,8 @@ class Moment:
     """By seed."""
     network_s: tuple[float, ...]
     """By seed."""
+    overhead_s: float
+    """Everything else since the moment before: reading, decoding, judging, writing."""
     limits: LimitReport
 
     @property

@@ -57,13 +57,29 @@ def check_file(path: str | Path, nodes: Mapping[str, Sequence[Parameter]]) -> No
 def read_file(path: str | Path, nodes: Mapping[str, Sequence[Parameter]]) -> dict[str, Values]:
     """The values that a file gives, checked as by `check_file`, by node and by name.
 
-    A later section goes before an earlier one, as in ROS.
+    Raises:
+        ParameterFileError: see `check_file`.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise ParameterFileError(f"{path}: cannot be read: {error.strerror}") from error
+    return read_text(text, str(path), nodes)
+
+
+def read_text(text: str, path: str, nodes: Mapping[str, Sequence[Parameter]]) -> dict[str, Values]:
+    """The values of a file's text; a later section goes before an earlier one, as in ROS.
+
+    Args:
+        text: YAML.
+        path: what to call it in errors.
+        nodes: parameters by node name.
 
     Raises:
         ParameterFileError: see `check_file`.
     """
     given: dict[str, Values] = {name: {} for name in nodes}
-    for section, values in _sections(Path(path)):
+    for section, values in _sections(text, path):
         for node_name in _addressed(path, section, nodes):
             _check_values(path, node_name, nodes[node_name], values)
             by_name = {p.name: p for p in nodes[node_name]}
@@ -114,15 +130,13 @@ def _check_values(
             )
 
 
-def _sections(path: Path) -> Iterator[tuple[str, dict[str, object]]]:
+def _sections(text: str, path: str) -> Iterator[tuple[str, dict[str, object]]]:
     """The node name of every section with its values by dotted key."""
     try:
-        document = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)
-    except OSError as error:
-        raise ParameterFileError(f"{path}: cannot be read: {error.strerror}") from error
+        document = yaml.load(text, Loader=_Loader)
     except yaml.YAMLError as error:
-        text = " ".join(str(error).split())
-        raise ParameterFileError(f"{path}: not a YAML file: {text}") from error
+        cause = " ".join(str(error).split())
+        raise ParameterFileError(f"{path}: not a YAML file: {cause}") from error
     if document is None:
         return
     found = list(_find_sections(document, ""))

@@ -77,6 +77,7 @@ class Bag:
         self._parts: list[tuple[Path, StorageFile]] = []
         self._store: Typestore | None = None
         self._told: set[Path] = set()
+        self._partial = False
         try:
             self._open()
         except BaseException:
@@ -98,6 +99,11 @@ class Bag:
         """Lets go of the files."""
         self._stack.close()
         self._parts = []
+
+    @property
+    def partial(self) -> bool:
+        """Whether some of the bag could not be read, as far as has been seen."""
+        return self._partial
 
     @property
     def duration(self) -> float:
@@ -143,6 +149,7 @@ class Bag:
                 part = open_file(path, scratch)
             except BagError as error:
                 self.warnings.append(str(error))
+                self._partial = True
                 continue
             self._stack.callback(part.close)
             self._parts.append((path, part))
@@ -168,6 +175,7 @@ class Bag:
         present = {path.name for path in self.files.files}
         missing = [name for name in names if name not in present]
         if missing:
+            self._partial = True
             self.warnings.append(f"missing though named in metadata.yaml: {', '.join(missing)}")
 
     def _count_topics(self) -> dict[str, Topic]:
@@ -193,6 +201,7 @@ class Bag:
         if path not in self._told:
             self._told.add(path)
             self.warnings.append(text)
+            self._partial = True
 
     def _make_store(self) -> Typestore:
         """ROS 2's own types, those that the bag defines, and this package's for the rest."""
