@@ -24,7 +24,7 @@ EXTRAS = {
     "eval": [
         "rosbags>=0.10",
         "matplotlib>=3.8",
-        "pyarrow>=15",
+        "pyarrow>=15,<22",  # later ones refuse numpy 1.26, which Ascend needs
         "tqdm>=4.66",
         "rich>=13",
         "imageio>=2.34",

@@ -116,8 +116,10 @@ class Figures:
         return result
 
     def limits(self, mask: Mask) -> dict[str, Any]:
-        """Chunks that would have met a limit."""
-        hit = [limits or [] for limits in self._texts("limits", mask & self._first)]
+        """Chunks that would have been executed, and those that would have met a limit."""
+        chosen = mask & self._first
+        pairs = zip(self._texts("limits", chosen), self._texts("refusal", chosen), strict=True)
+        hit = [limits or [] for limits, refusal in pairs if not refusal]
         counts = Counter(name for limits in hit for name in limits)
         return {
             "checked": len(hit),

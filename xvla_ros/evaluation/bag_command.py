@@ -118,12 +118,11 @@ def print_summary(summary: dict[str, Any]) -> None:
             console.print(f"[yellow]{bag['name']}: {warning}[/]", soft_wrap=True)
     table = Table(title=_title(summary))
     table.add_column("method")
-    for name in ("dt", "1s", "end"):
-        table.add_column(f"mm {name}", justify="right")
-    for name in ("dt", "1s", "end"):
-        table.add_column(f"deg {name}", justify="right")
-    table.add_column("gripper", justify="right")
-    table.add_column("spread mm 1s", justify="right")
+    for unit in ("mm", "deg"):
+        for name in ("dt", "1s", "end"):
+            table.add_column(f"{unit}\n{name}", justify="right")
+    table.add_column("gripper\nagrees", justify="right")
+    table.add_column("spread\nmm 1s", justify="right")
     for method, figures in summary["methods"].items():
         cells = [
             _cell(figures[kind][name]["mean"])
