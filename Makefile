@@ -51,7 +51,8 @@ $(STAMP)-venv: constraints.txt setup.py package.xml scripts/ros_wheels.txt \
     scripts/relocate_wheels.py | preflight
 	@echo 'Installing into .venv (minutes, once) ...'
 	@[ -x $(BIN)/python ] || $(PYTHON) -m venv $(VENV)
-	@$(PIP_INSTALL) setuptools '$(TORCH)' $(TORCH_PIP_ARGS)
+	@$(PIP_INSTALL) '$(TORCH)' $(TORCH_PIP_ARGS)
+	@$(PIP_INSTALL) setuptools
 	@$(PIP_INSTALL) --requirement scripts/ros_wheels.txt \
 	  --no-build-isolation --editable '.[$(EXTRAS)]'
 	@$(PIP_INSTALL) --no-deps lerobot  # a peer in tests; its dependencies would add much and change numpy
@@ -62,7 +63,7 @@ $(STAMP)-build: $(STAMP)-venv CMakeLists.txt package.xml scripts/link_install.py
     $(wildcard msg/*.msg srv/*.srv action/*.action config/* launch/*) | preflight
 	@echo 'Building the messages (a minute, once) ...'
 	@AMENT_PREFIX_PATH='$(VENV)' CMAKE_PREFIX_PATH='$(VENV)' PATH="$(BIN):$$PATH" \
-	  $(BIN)/colcon --log-level error build --symlink-install --event-handlers console_stderr- \
+	  $(BIN)/colcon --log-level error build --symlink-install \
 	  --cmake-args -DBUILD_TESTING=OFF '-DPython3_EXECUTABLE=$(BIN)/python'
 	@$(BIN)/python scripts/link_install.py '$(PREFIX)'
 	@touch $@

@@ -1,15 +1,15 @@
 """Lets this venv find what ``colcon build`` installed, without sourcing anything.
 
-Usage: ``python scripts/link_install.py PREFIX`` with the package's install prefix. Writes a ``.pth``
-file for the generated Python messages and a module, run at the start of the interpreter, for the
-library path and the ament prefixes.
+Usage: ``python scripts/link_install.py PREFIX`` with the package's install prefix. Writes a
+``.pth`` file for the generated Python messages and a module, run at the start of the interpreter,
+for the library path and the ament prefixes.
 """
 
 import sys
 import sysconfig
 from pathlib import Path
 
-ENVIRONMENT = '''"""Library path and ament prefixes of {name}; written by scripts/link_install.py."""
+ENVIRONMENT = '''"""Library path and ament prefixes of {name}, from scripts/link_install.py."""
 
 import os
 import sys

@@ -95,14 +95,20 @@ def test_a_plan_of_one_pose_is_that_pose():
         assert p.at(t)[0].position[0] == pytest.approx(0.7)
 
 
+def commanded_x(history: PlanHistory, time: float) -> float:
+    found = history.commanded(time)
+    assert found is not None
+    return float(found[0].position[0])
+
+
 def test_the_history_answers_with_the_plan_that_was_valid_then():
     history = PlanHistory()
     assert history.commanded(0.0) is None
     history.add(plan(start=10.0, x=0.0))
     history.add(plan(start=10.5, x=1.0))
-    assert history.commanded(10.25)[0].position[0] == pytest.approx(0.05)
-    assert history.commanded(10.75)[0].position[0] == pytest.approx(1.05)
-    assert history.commanded(9.0)[0].position[0] == pytest.approx(0.0)
+    assert commanded_x(history, 10.25) == pytest.approx(0.05)
+    assert commanded_x(history, 10.75) == pytest.approx(1.05)
+    assert commanded_x(history, 9.0) == pytest.approx(0.0)
 
 
 def test_the_history_forgets_what_is_old():
@@ -112,8 +118,8 @@ def test_the_history_forgets_what_is_old():
     assert history.latest is not None
     assert history.latest.start == 9.0
     # The plan that was valid two seconds before the newest is kept, the ones before are not.
-    assert history.commanded(7.0)[0].position[0] == pytest.approx(7.0)
-    assert history.commanded(0.0)[0].position[0] >= 6.0
+    assert commanded_x(history, 7.0) == pytest.approx(7.0)
+    assert commanded_x(history, 0.0) >= 6.0
 
 
 @pytest.mark.parametrize("newer", [{"start": 4.0}, {"start": 6.0, "epoch": 2}])
@@ -121,6 +127,6 @@ def test_another_epoch_or_a_clock_that_went_back_clears_the_history(newer):
     history = PlanHistory()
     history.add(plan(start=5.0, x=0.0))
     history.add(plan(x=3.0, **newer))
-    assert history.commanded(5.1)[0].position[0] >= 3.0
+    assert commanded_x(history, 5.1) >= 3.0
     history.clear()
     assert history.latest is None

@@ -90,9 +90,11 @@ class Chunk:
 
     @property
     def horizon(self) -> int:
+        """Number of steps."""
         return len(self.positions)
 
     def pose(self, step: int) -> Pose:
+        """Pose of a step, counted from 0."""
         return Pose(self.positions[step], self.rotations[step])
 
     def due(self, step: int) -> float:
@@ -168,6 +170,7 @@ class PlanHistory:
 
     @property
     def latest(self) -> Plan | None:
+        """The newest plan."""
         return self._plans[-1] if self._plans else None
 
     def add(self, plan: Plan) -> None:
@@ -182,6 +185,7 @@ class PlanHistory:
             self._plans.pop(0)
 
     def clear(self) -> None:
+        """Forgets every plan."""
         self._plans.clear()
 
     def commanded(self, time: float) -> tuple[Pose, float] | None:

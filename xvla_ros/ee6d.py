@@ -40,7 +40,7 @@ def encode_rotation(rotation: ArrayLike, layout: RotationLayout = "interleaved")
     """Six numbers (..., 6) of rotation matrices (..., 3, 3)."""
     r = np.asarray(rotation, dtype=np.float64)
     first, second = _COLUMNS[layout]
-    out = np.empty(r.shape[:-2] + (6,))
+    out = np.empty((*r.shape[:-2], 6))
     out[..., first] = r[..., :, 0]
     out[..., second] = r[..., :, 1]
     return out
@@ -77,7 +77,7 @@ def pack(
 ) -> Array:
     """The vector (..., 20) of one arm: position (..., 3), rotation (..., 3, 3), gripper (...)."""
     p = np.asarray(position, dtype=np.float64)
-    out = np.zeros(p.shape[:-1] + (DIM,))
+    out = np.zeros((*p.shape[:-1], DIM))
     out[..., POSITION] = p
     out[..., ROTATION] = encode_rotation(rotation, layout)
     out[..., GRIPPER] = gripper

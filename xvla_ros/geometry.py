@@ -38,6 +38,7 @@ class Pose:
 
     @staticmethod
     def identity() -> Pose:
+        """The pose of a frame in itself."""
         return Pose(np.zeros(3), np.eye(3))
 
     @staticmethod
@@ -54,14 +55,14 @@ class Pose:
         return m
 
     def __matmul__(self, child: Pose) -> Pose:
-        return Pose(
-            self.rotation @ child.position + self.position, self.rotation @ child.rotation
-        )
+        return Pose(self.rotation @ child.position + self.position, self.rotation @ child.rotation)
 
     def inverse(self) -> Pose:
+        """The parent frame's pose in this frame."""
         return Pose(-self.rotation.T @ self.position, self.rotation.T)
 
     def is_finite(self) -> bool:
+        """Whether no number is NaN or infinite."""
         return bool(np.isfinite(self.position).all() and np.isfinite(self.rotation).all())
 
     def distance(self, other: Pose) -> tuple[float, float]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import cv2
 import numpy as np
@@ -53,7 +53,7 @@ def angles(time: float) -> np.ndarray:
 
 def joint_state(
     stamp: float,
-    joints: Sequence[float],
+    joints: Iterable[float],
     finger: float = 0.037,
     names: Sequence[str] = NAMES,
     extra: dict[str, float] | None = None,
@@ -155,7 +155,7 @@ def write(
     storage: StoragePlugin = StoragePlugin.MCAP,
     compression: CompressionMode | None = None,
     custom: dict[str, str] | None = None,
-    version: int = 9,
+    version: Literal[8, 9] = 9,
     in_order: bool = True,
     **connection: Any,
 ) -> Path:

@@ -1,6 +1,5 @@
 """The film shows the plan where it is in the picture."""
 
-import cv2
 import numpy as np
 import pytest
 from PIL import Image
@@ -39,15 +38,15 @@ def test_what_lies_behind_the_camera_has_no_pixel():
     assert ahead == pytest.approx([320.0, 240.0])
 
 
-def test_the_plan_ahead_is_drawn_and_the_closed_part_is_green():
+def test_the_plan_ahead_is_drawn_and_the_closed_part_is_blue():
     positions = np.array([[0.25, -0.1, 0.1], [0.25, 0.0, 0.1], [0.25, 0.1, 0.1]])
     plan = PlanTrace(0.0, 0.0, 0.1, positions, np.array([0.0, 0.0, 1.0]), 1, False)
     picture = np.zeros((480, 640, 3), dtype=np.uint8)
     video.draw_plan(picture, cameras.FRONT, plan, 0.0)
     middles = project(cameras.FRONT, 0.5 * (positions[:-1] + positions[1:]), 640, 480)
     (x1, y1), (x2, y2) = np.rint(middles).astype(int)
-    assert picture[y1, x1].tolist() == [255, 214, 10]
-    assert picture[y2, x2].tolist() == [30, 215, 96]
+    assert picture[y1, x1].tolist() == [255, 225, 25]
+    assert picture[y2, x2].tolist() == [20, 90, 230]
 
 
 def test_a_plan_that_is_over_draws_nothing():
@@ -57,19 +56,19 @@ def test_a_plan_that_is_over_draws_nothing():
     assert not picture.any()
 
 
-def test_the_gif_has_the_length_of_the_episode_and_its_inset(run_folder, tmp_path):
+def test_the_gif_has_the_length_of_the_episode_and_both_views(run_folder, tmp_path):
     series = recording.load(run_folder / "bag")
     path = tmp_path / "episode.gif"
     assert video.write_episode(path, series, 1001.0, 1004.0, Caption("pick", 1001.0, 2.0))
     with Image.open(path) as film:
         assert film.n_frames == pytest.approx(3.0 * video.FRAME_RATE, abs=2)
-        assert film.size == (480, 360)
+        assert film.size == video.SIZE == (720, 360)
         assert film.info["duration"] / 1000.0 == pytest.approx(1 / video.FRAME_RATE, abs=0.01)
         last = np.asarray(film.convert("RGB"))
-    # The recorded picture's white square, in the middle and again in the inset.
+    # The recorded picture's white square, in the main view and again in the small one.
     assert last[180, 240].min() > 200
-    inset = cv2.cvtColor(last[240:356, 315:474], cv2.COLOR_RGB2GRAY)
-    assert (inset > 200).sum() > 300
+    assert last[90, 600].min() > 200
+    assert last[20, 600].max() < 120
 
 
 def test_without_a_fixed_camera_there_is_no_film(run_folder, tmp_path):

@@ -1,4 +1,4 @@
-"""Period, priority and first start of a process."""
+"""Period, priority and last command of a process."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import sys
 import numpy as np
 import pytest
 
-from xvla_ros.nodes.first_start import is_first_start
 from xvla_ros.nodes.last_command import LastCommand
 from xvla_ros.nodes.period import PeriodMeter
 from xvla_ros.nodes.priority import raise_priority
@@ -53,31 +52,21 @@ def test_without_permission_the_priority_stays_and_is_called_normal(monkeypatch)
     assert raise_priority() == "normal"
 
 
-def test_a_second_start_by_the_same_parent_is_told_from_the_first(tmp_path):
-    code = (
-        "import sys, pathlib; from xvla_ros.nodes.first_start import is_first_start; "
-        "print(is_first_start(sys.argv[1], pathlib.Path(sys.argv[2])))"
-    )
-
-    def start(name: str) -> str:
-        command = [sys.executable, "-c", code, name, str(tmp_path)]
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-
-    assert start("/chunk_scheduler") == "True"
-    assert start("/chunk_scheduler") == "False"
-    assert start("/other/chunk_scheduler") == "True"
-    # This process has another parent than the children above.
-    assert is_first_start("/chunk_scheduler", tmp_path)
-
-
 def test_the_last_command_is_remembered_for_a_minute(tmp_path):
     joints = np.arange(6.0)
     first = LastCommand(tmp_path / "state" / "last")
     assert first.read(100.0) is None
     first.write(joints, 100.0)
-    first.close()
     second = LastCommand(tmp_path / "state" / "last")
     assert np.array_equal(np.asarray(second.read(101.0)), joints)
     assert second.read(161.0) is None
     assert second.read(99.0) is None
-    second.close()
+
+
+def test_a_last_command_that_cannot_be_written_or_read_is_none(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    unwritable = LastCommand(tmp_path / "file" / "last")
+    unwritable.write(np.zeros(6), 100.0)
+    assert unwritable.read(100.0) is None
+    (tmp_path / "short").write_bytes(b"abc")
+    assert LastCommand(tmp_path / "short").read(100.0) is None

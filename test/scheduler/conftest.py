@@ -96,6 +96,13 @@ def wild_chunk(
     )
 
 
+def moved(
+    x: float = 0.0, y: float = 0.0, z: float = 0.0, turn: Iterable[float] = (0.0, 0.0, 0.0)
+) -> Pose:
+    """START moved in the base frame and turned in its own."""
+    return Pose(START.position + np.array([x, y, z]), START.rotation @ so3_exp(list(turn)))
+
+
 def started(params: SchedulerParams | None = None, pose: Pose = START) -> ChunkScheduler:
     """A scheduler that holds a pose since time 0; its epoch is 2."""
     scheduler = ChunkScheduler(params, epoch=1)
@@ -216,6 +223,7 @@ class Kit:
     line_chunk = staticmethod(line_chunk)
     wild_chunk = staticmethod(wild_chunk)
     started = staticmethod(started)
+    moved = staticmethod(moved)
     play = staticmethod(play)
     loop = staticmethod(loop)
 

@@ -159,6 +159,14 @@ def test_joint_states_have_the_drivers_order_and_units(world, put_above):
     assert not state.effort[7:].any()
 
 
+@pytest.mark.parametrize("finger", [0.009, 0.0395])
+def test_a_finger_that_is_pressed_beyond_its_range_still_has_a_motor_angle(world, finger):
+    world.set_arm(world.joints(), finger)
+    state = world.joint_state()
+    assert np.isfinite(state.position).all()
+    assert state.position[7] == pytest.approx(finger)
+
+
 def test_effort_is_the_current_that_holds_the_arm_up(world, put_above):
     """Static balance: the shoulder carries every link's weight at its horizontal distance."""
     put_above(world, 0.33, 0.0, 0.2)

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 BAG = "bag"
 SUMMARY = "summary.json"
 VIDEO = "episode.gif"
-# After success the film goes on for a moment, and the plots with it.
-_TAIL_S = 0.5
 _LIBRARIES = ("torch", "numpy", "mujoco", "rosbags", "ros-jazzy-rclpy")
 
 
@@ -40,6 +38,8 @@ class Run:
     images_dropped: int
     """Frames that the recorder, not the policy, did not keep."""
     command_rate_hz: float
+    fault: str = ""
+    """What ended the run before its end; empty if nothing did."""
 
     @property
     def successes(self) -> Proportion:
@@ -65,11 +65,10 @@ def write_report(folder: Path, run: Run, *, film: bool = True) -> dict[str, Any]
     summary = summarise(series, run)
     episode = run.filmed
     if episode is not None:
-        plots.write_all(folder, series, episode.start, episode.end + _TAIL_S)
+        plots.write_all(folder, series, episode.start, episode.end)
         if film:
             caption = video.Caption(episode.instruction, episode.start, episode.success)
-            end = episode.end + _TAIL_S
-            video.write_episode(folder / VIDEO, series, episode.start, end, caption)
+            video.write_episode(folder / VIDEO, series, episode.start, episode.end, caption)
     (folder / SUMMARY).write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
     return summary
 
@@ -85,6 +84,7 @@ def summarise(series: Recording, run: Run) -> dict[str, Any]:
         "success_rate": run.successes.rate,
         "success_interval_95": list(run.successes.interval()),
         "task": run.task,
+        "fault": run.fault or None,
         "episodes": [asdict(episode) for episode in run.episodes],
         "episode_time": asdict(Spread.of([e.success for e in run.episodes if e.success])),
         "inference": asdict(Spread.of([c.inference_end - c.inference_start for c in chunks])),

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from rcl_interfaces.srv import GetParameters
@@ -26,6 +27,9 @@ from xvla_ros.srv import ResetWorld
 # An image of the time before the reset is no longer the newest of its camera after this.
 _FRESH_S = 0.2
 _REPLY_S = 10.0
+_RETRY_S = 0.1
+# The episode goes on for so long after success, for whoever watches.
+_LINGER_S = 0.5
 # What the world may take to publish its state, or to go on, before it counts as dead.
 _SILENCE_S = 10.0
 
@@ -56,6 +60,7 @@ class LiveConductor:
         self._alive = alive
         self._changed = threading.Condition()
         self._truth: Truth | None = None
+        self._goal: Any = None
         self._reset = node.create_client(ResetWorld, names.of(names.SIM_NODE, names.RESET_WORLD))
         self._actuation = node.create_client(
             SetBool, names.of(names.SCHEDULER_NODE, names.ENABLE_ACTUATION)
@@ -105,24 +110,43 @@ class LiveConductor:
         instruction = self._start_world(seed, task)
         self._set_actuation(True)
         start = time.time()
-        goal = self._call(
-            self._run_task.send_goal_async(RunTask.Goal(instruction=instruction)),
-            names.POLICY_NODE,
-        )
-        if not goal.accepted:
-            return Episode(seed, instruction, start, time.time(), None, "the goal was refused")
-        result = goal.get_result_async()
-        over = self._wait_for(lambda: self._succeeded(seed) or result.done(), limit)
+        ending = self._attempt(instruction, seed, limit)
+        success = time.time() - start if self._succeeded(seed) else None
+        if success is not None:
+            self._wait_for(lambda: False, _LINGER_S)
         end = time.time()
-        success = end - start if self._succeeded(seed) else None
-        if not result.done():
-            self._call(goal.cancel_goal_async(), names.POLICY_NODE)
-        ended = self._call(result, names.POLICY_NODE).result
-        reason = _reason(ended) if over and success is None else "time is up"
+        self._end_task()
         self._set_actuation(False)
-        return Episode(
-            seed, instruction, start, end, success, "success" if success is not None else reason
-        )
+        return Episode(seed, instruction, start, end, success, ending)
+
+    def _attempt(self, instruction: str, seed: int, limit: float) -> str:
+        """Gives the policy its task and waits; returns why the waiting ended."""
+        deadline = time.monotonic() + limit
+        while True:
+            request = RunTask.Goal(instruction=instruction)
+            self._goal = self._call(self._run_task.send_goal_async(request), names.POLICY_NODE)
+            if not self._goal.accepted:
+                self._goal = None
+                return "the goal was refused"
+            over = self._goal.get_result_async()
+            decided = partial(self._decided, seed, over)
+            self._wait_for(decided, deadline - time.monotonic())
+            if self._succeeded(seed):
+                return "success"
+            if not over.done():
+                return "time is up"
+            self._goal = None
+            result = over.result().result
+            # Switching actuation on raises the epoch; the policy may hear of it after the goal.
+            if result.reason != End.STOPPED or result.chunks:
+                return _reason(result)
+
+    def _end_task(self) -> None:
+        """Cancels the running task and waits for its end."""
+        if self._goal is not None:
+            self._call(self._goal.cancel_goal_async(), names.POLICY_NODE)
+            self._call(self._goal.get_result_async(), names.POLICY_NODE)
+            self._goal = None
 
     def _start_world(self, seed: int, task: str) -> str:
         """Resets the world and waits until every sensor has seen the new state."""
@@ -142,14 +166,23 @@ class LiveConductor:
         return str(reply.instruction)
 
     def _set_actuation(self, on: bool) -> None:
+        """Switches actuation; asks again while the scheduler waits for its first joint states."""
         request = SetBool.Request(data=on)
-        reply = self._call(self._actuation.call_async(request), names.SCHEDULER_NODE)
-        if not reply.success:
-            raise NotRunning(f"{names.SCHEDULER_NODE}: {reply.message}")
+        deadline = time.monotonic() + _SILENCE_S
+        while True:
+            reply = self._call(self._actuation.call_async(request), names.SCHEDULER_NODE)
+            if reply.success:
+                return
+            if time.monotonic() > deadline:
+                raise NotRunning(f"{names.SCHEDULER_NODE}: {reply.message}")
+            self._wait_for(lambda: False, _RETRY_S)
 
     def _succeeded(self, seed: int) -> bool:
         truth = self._truth
         return truth is not None and truth.seed == seed and truth.success
+
+    def _decided(self, seed: int, over: Future) -> bool:
+        return self._succeeded(seed) or over.done()
 
     def _on_world(self, message: WorldState) -> None:
         with self._changed:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -63,7 +64,7 @@ def run(options: Options, said: Callable[[str], None], done: Callable[[Episode],
 
     Raises:
         BringUpError: the nodes could not be started.
-        NotRunning: a node died or does not answer.
+        NotRunning: a node does not answer before the first episode.
     """
     domain = _choose_domain()
     arguments = Arguments(sim=True, model=options.model, device=options.device)
@@ -82,14 +83,33 @@ def run(options: Options, said: Callable[[str], None], done: Callable[[Episode],
         robot = conductor.parameters(names.SCHEDULER_NODE, ["robot_name"])[0]
         images = [str(topic) for topic in cameras if topic]
         recorder = LiveRecorder(node, _topics(str(robot)), images)
-        episodes = []
-        for seed in range(options.seed, options.seed + options.episodes):
-            recorder.keep_images = True
-            episodes.append(conductor.run(seed, options.task, options.limit))
-            recorder.keep_images = False
-            done(episodes[-1])
+        episodes, fault = _play(conductor, recorder, options, done)
     bag.write(options.out / BAG, recorder.close())
-    return Run(options.task, tuple(episodes), recorder.images_dropped, float(rate))
+    return Run(options.task, episodes, recorder.images_dropped, float(rate), fault)
+
+
+def _play(
+    conductor: LiveConductor,
+    recorder: LiveRecorder,
+    options: Options,
+    done: Callable[[Episode], None],
+) -> tuple[tuple[Episode, ...], str]:
+    """All episodes; after a fault the remaining ones count as failed. The fault, or nothing."""
+    episodes: list[Episode] = []
+    fault = ""
+    for seed in range(options.seed, options.seed + options.episodes):
+        recorder.keep_images = True
+        begun = time.time()
+        try:
+            if not fault:
+                episodes.append(conductor.run(seed, options.task, options.limit))
+        except NotRunning as error:
+            fault = str(error)
+        if fault:
+            episodes.append(Episode(seed, options.task, begun, time.time(), None, fault))
+        recorder.keep_images = False
+        done(episodes[-1])
+    return tuple(episodes), fault
 
 
 def _choose_domain() -> int:

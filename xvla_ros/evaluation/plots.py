@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from xvla_ros.arm.constants import FINGER_LOWER, FINGER_UPPER
 from xvla_ros.evaluation.metrics import speeds
 from xvla_ros.evaluation.recording import Motion, Recording
 
@@ -51,6 +52,7 @@ def pose_figure(recording: Recording, start: float, end: float) -> Figure:
         axes[3].plot(motion.times - start, 1000.0 * motion.finger, color=colour)
     for axis, name in zip(axes, ("x", "y", "z", "finger"), strict=True):
         axis.set_ylabel(f"{name} [mm]")
+    axes[3].set_ylim(1000.0 * FINGER_LOWER - 2.0, 1000.0 * FINGER_UPPER + 2.0)
     axes[0].legend(loc="upper right", frameon=False, ncols=2)
     _mark_switches(axes, recording, start, end)
     axes[-1].set_xlabel("time in the episode [s]; grey lines: changes of chunk")

@@ -126,9 +126,8 @@ class CommandLoop:
         return not sent or self.backend.drain(_DRAIN_S)
 
     def close(self) -> None:
-        """Frees the publishers and the file."""
+        """Frees the publishers."""
         self.backend.close()
-        self._last_command.close()
 
     def _send(self, command: ArmCommand) -> bool:
         if not command.publish or command.joints is None or command.velocities is None:

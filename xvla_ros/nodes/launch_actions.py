@@ -13,6 +13,7 @@ from launch.actions import (
     LogInfo,
     OpaqueFunction,
     RegisterEventHandler,
+    TimerAction,
 )
 from launch.event_handlers import OnProcessExit, OnProcessStart
 from launch.events import Shutdown
@@ -26,6 +27,8 @@ from xvla_ros.nodes.bringup import Arguments, BringUp, Process
 from xvla_ros.nodes.lifecycle_client import LifecycleClient, follow
 
 _WRONG_ARGUMENTS = 2
+# Loading a model and ending a picture take longer than launch's own 5 s on a busy machine.
+_SIGTERM_TIMEOUT_S = "15"
 
 Actions = list[Any]
 
@@ -64,32 +67,41 @@ def description(
     )
 
 
-def _process(process: Process, plan: BringUp) -> Actions:
+def _process(process: Process, plan: BringUp, *, respawned: bool = False) -> Actions:
+    parameters = {**process.parameters, **(process.respawn_parameters if respawned else {})}
+    # The system's own respawn repeats the same command, so it serves where nothing changes.
+    unchanged = parameters == {**parameters, **process.respawn_parameters}
     make = LifecycleNode if process.lifecycle else NodeAction
     node = make(
         package=bringup.PACKAGE,
         executable=process.executable,
         name=process.node,
         namespace=process.namespace,
-        parameters=[*map(str, process.params_files), dict(process.parameters)],
+        parameters=[*map(str, process.params_files), parameters],
         ros_arguments=process.log_arguments(),
-        respawn=process.respawn,
+        respawn=process.respawn and unchanged,
         respawn_delay=process.respawn_delay,
+        sigterm_timeout=_SIGTERM_TIMEOUT_S,
         output="screen",
         emulate_tty=True,
     )
+
+    def on_exit(event: Any, context: launch.LaunchContext) -> Actions:
+        if context.is_shutdown:
+            return []
+        if not process.respawn or event.returncode == _WRONG_ARGUMENTS:
+            # Another start would change nothing.
+            return _end(f"{process.node} ended with code {event.returncode}")
+        if unchanged:
+            return []
+        again = _process(process, plan, respawned=True)
+        return [TimerAction(period=process.respawn_delay, actions=again)]
+
     # Before the node itself, so that its start is not missed.
-    actions: Actions = [
-        RegisterEventHandler(
-            OnProcessExit(target_action=node, on_exit=_on_exit(process)),
-        )
-    ]
+    actions: Actions = [RegisterEventHandler(OnProcessExit(target_action=node, on_exit=on_exit))]
     if process.lifecycle and plan.transitions:
-        actions.append(
-            RegisterEventHandler(
-                OnProcessStart(target_action=node, on_start=_on_start(process, plan))
-            )
-        )
+        on_start = _on_start(process, plan)
+        actions.append(RegisterEventHandler(OnProcessStart(target_action=node, on_start=on_start)))
     return [*actions, node]
 
 
@@ -116,17 +128,6 @@ def _on_start(process: Process, plan: BringUp) -> Callable[..., Actions]:
         return []
 
     return on_start
-
-
-def _on_exit(process: Process) -> Callable[..., Actions]:
-    """Ends the launch where another start would change nothing."""
-
-    def on_exit(event: Any, context: launch.LaunchContext) -> Actions:
-        if context.is_shutdown or (process.respawn and event.returncode != _WRONG_ARGUMENTS):
-            return []
-        return _end(f"{process.node} ended with code {event.returncode}")
-
-    return on_exit
 
 
 def _end(reason: str) -> Actions:

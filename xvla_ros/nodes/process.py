@@ -9,6 +9,7 @@ from __future__ import annotations
 import signal
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
@@ -30,6 +31,7 @@ EXIT_FAILED = 1
 EXIT_USAGE = 2
 
 _SPIN_S = 0.1
+_FINISH_S = 1.0
 
 
 class OrderlyNode(Protocol):
@@ -82,6 +84,7 @@ def run(
         executor.add_node(cast(Node, node))
         code = _spin(executor, stop)
         node.shut_down()
+        _let_finish(executor)
         executor.shutdown(timeout_sec=1.0)
         node.destroy_node()
         return code
@@ -129,3 +132,14 @@ def _spin(executor: Executor, stop: threading.Event) -> int:
         traceback.print_exc()
         return EXIT_FAILED
     return EXIT_OK
+
+
+def _let_finish(executor: Executor) -> None:
+    """Waits for callbacks in other threads.
+
+    rclpy's own shutdown does not (7.1), and they would find their executor gone.
+    """
+    running = list(getattr(executor, "_futures", ()))
+    end = time.monotonic() + _FINISH_S
+    while not all(task.done() for task in running) and time.monotonic() < end:
+        time.sleep(0.005)

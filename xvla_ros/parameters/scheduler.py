@@ -65,8 +65,8 @@ SCHEDULER_PARAMETERS: tuple[Parameter, ...] = (
     Parameter(
         "start_actuation",
         False,
-        "Actuation is on from the first activation of the process. A bring-up that starts the "
-        "process again after its death must set it to false.",
+        "Actuation is on from the first activation of the process. Whatever starts the process "
+        "again after its death must set it to false, as the launch files here do.",
         read_only=True,
     ),
     Parameter(

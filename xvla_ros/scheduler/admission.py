@@ -15,6 +15,8 @@ Array = NDArray[np.float64]
 
 # Largest entry of R^T R - I of a matrix that passes as a rotation; float32 keeps about 1e-6.
 _ORTHONORMAL = 1e-3
+# Between two rotations this far apart, radians, the shortest way is no longer well determined.
+_LARGEST_TURN = 2.5
 
 
 def check(chunk: Chunk, now: float, params: SchedulerParams) -> None:
@@ -119,7 +121,11 @@ def _check_steps(positions: Array, rotations: Array, step_dt: float, params: Chu
     radians = np.arccos(np.clip(cosine, -1.0, 1.0))
     for values, bound, unit in (
         (metres, params.max_linear_speed * step_dt + params.step_slack_m, "m"),
-        (radians, params.max_angular_speed * step_dt + params.step_slack_rad, "rad"),
+        (
+            radians,
+            min(params.max_angular_speed * step_dt + params.step_slack_rad, _LARGEST_TURN),
+            "rad",
+        ),
     ):
         worst = int(np.argmax(values))
         if values[worst] > bound:

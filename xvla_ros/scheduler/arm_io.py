@@ -42,7 +42,13 @@ class JointMeasurement:
     efforts: Array | None = None
     """(6,) in the unit of `limits.max_effort`, None where the driver has none."""
     gripper_closed: float | None = None
-    """0 = open, 1 = closed."""
+    """0 = open, 1 = closed; None or not finite where the driver does not say."""
+
+    def gripper_or(self, otherwise: float) -> float:
+        """How far the gripper is closed, in [0, 1], if that is known."""
+        if self.gripper_closed is None or not np.isfinite(self.gripper_closed):
+            return otherwise
+        return min(max(self.gripper_closed, 0.0), 1.0)
 
 
 def staleness(measured: JointMeasurement | None, now: float, max_age_s: float) -> str:

@@ -69,11 +69,26 @@ class Fade:
 
 
 @dataclass(frozen=True, eq=False)
+class Box:
+    """An axis-aligned region of the base frame."""
+
+    low: Array
+    """(3,), metres."""
+    high: Array
+    """(3,), metres."""
+
+    def nearest(self, positions: Array) -> Array:
+        """The points (..., 3) of the box nearest to positions (..., 3)."""
+        return np.asarray(np.minimum(np.maximum(positions, self.low), self.high))
+
+
+@dataclass(frozen=True, eq=False)
 class Path:
-    """Commanded poses as a function of the phase of one chunk."""
+    """Commanded poses as a function of the phase of one chunk, inside a box if there is one."""
 
     trajectory: Trajectory
     fade: Fade | None = None
+    box: Box | None = None
 
     @property
     def duration(self) -> float:
@@ -83,10 +98,10 @@ class Path:
     def sample(self, phases: Array) -> tuple[Array, Array]:
         """Positions (m, 3) and rotations (m, 3, 3) at phases (m,)."""
         positions, rotations = self.trajectory.sample(phases)
-        if self.fade is None or float(phases[0]) >= self.fade.end:
-            return positions, rotations
-        shift, turn = self.fade.sample(phases)
-        return positions + shift, rotations @ exp_rows(turn)
+        if self.fade is not None and float(phases[0]) < self.fade.end:
+            shift, turn = self.fade.sample(phases)
+            positions, rotations = positions + shift, rotations @ exp_rows(turn)
+        return positions if self.box is None else self.box.nearest(positions), rotations
 
     def pose(self, phase: float) -> Pose:
         """The pose at one phase."""

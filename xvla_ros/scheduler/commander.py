@@ -7,15 +7,21 @@ from collections import Counter
 import numpy as np
 from numpy.typing import NDArray
 
-from xvla_ros.scheduler.arm_io import ArmModel, JointMeasurement
+from xvla_ros.scheduler.arm_io import ArmCommand, ArmModel, JointMeasurement
 from xvla_ros.scheduler.limits import StepLimiter
-from xvla_ros.scheduler.moves import JointMove
+from xvla_ros.scheduler.moves import JointMove, slowed
+from xvla_ros.scheduler.params import LimitParams, MoveParams
 from xvla_ros.scheduler.rate import stop_distance
 from xvla_ros.scheduler.scheduler import ChunkScheduler
-from xvla_ros.scheduler.setpoint import Advance, Setpoint
+from xvla_ros.scheduler.setpoint import Advance, SchedulerState, Setpoint
 
 Array = NDArray[np.float64]
 NOTHING: frozenset[str] = frozenset()
+
+# A joint move is judged at so many points, and slowed so often to keep the linear speed.
+_MOVE_SAMPLES = 50
+_SLOWER_ATTEMPTS = 3
+_FLOOR_SLACK = 0.005
 
 
 class ArmCommander:
@@ -47,24 +53,19 @@ class ArmCommander:
 
     def start_from(self, measured: JointMeasurement, now: float, tolerance: float) -> None:
         """Holds the last command if the arm is within `tolerance` rad of it, else the arm."""
-        joints, gripper = measured.positions, measured.gripper_closed
+        joints, gripper = measured.positions, measured.gripper_or(self._scheduler.gripper)
         last = self._published
         if last is not None and np.abs(last - joints).max() <= tolerance:
             joints = last
             gripper = gripper if self._published_gripper is None else self._published_gripper
         self._place(joints)
-        held = self._scheduler.gripper if gripper is None else gripper
-        self._scheduler.reset(self._arm.fk(joints), held, now)
+        self._scheduler.reset(self._arm.fk(joints), gripper, now)
 
     def follow(self, measured: JointMeasurement, now: float) -> None:
         """Is where the arm is: for an arm that is not commanded."""
         self._place(measured.positions)
-        gripper = measured.gripper_closed
-        self._scheduler.follow(
-            self._arm.fk(measured.positions),
-            self._scheduler.gripper if gripper is None else gripper,
-            now,
-        )
+        gripper = measured.gripper_or(self._scheduler.gripper)
+        self._scheduler.follow(self._arm.fk(measured.positions), gripper, now)
 
     def step(self, advance: Advance) -> tuple[Setpoint, frozenset[str]]:
         """Executes what the limits leave of an advance; also returns the limits that acted."""
@@ -89,14 +90,62 @@ class ArmCommander:
         self._go(joints, advance.elapsed)
         return self._scheduler.commit(advance, 0.0, self._arm.fk(joints))
 
+    def plan_move(self, target: Array, params: MoveParams, limits: LimitParams) -> JointMove | str:
+        """A joint move that keeps the linear speed and stays above the floor, or why there is none.
+
+        The sides and the top of the workspace do not bind: the move may be the way back in.
+        """
+        start = self._known()
+        move = JointMove(start, self.velocities, target, params)
+        for _ in range(_SLOWER_ATTEMPTS):
+            joints, interval = move.ahead(_MOVE_SAMPLES)
+            points = np.array([self._arm.fk(q).position for q in joints])
+            floor = min(limits.workspace_min[2], float(points[0][2])) - _FLOOR_SLACK
+            if points[:, 2].min() < floor:
+                return (
+                    f"its way leads down to z = {points[:, 2].min():.3f} m: move the arm up first"
+                )
+            steps = np.linalg.norm(np.diff(points, axis=0), axis=1)
+            excess = float(steps.max()) / max(limits.max_linear_speed * interval, 1e-9)
+            if excess <= 1.0:
+                break
+            params = slowed(params, 0.95 / excess)
+            move = JointMove(start, self.velocities, target, params)
+        return move
+
+    def back_to(self, target: Array, params: MoveParams) -> JointMove:
+        """The move to where the arm already is: nothing can be in its way."""
+        return JointMove(self._known(), self.velocities, target, params)
+
     def still(self) -> None:
         """Has no velocity: the command stays where it is."""
         self.velocities = np.zeros(6)
 
-    def published(self, gripper: float) -> None:
-        """The present command has reached the servos."""
-        self._published = self.joints
-        self._published_gripper = gripper
+    def command(
+        self,
+        setpoint: Setpoint,
+        publish: bool,
+        state: SchedulerState,
+        limits: tuple[str, ...],
+        message: str,
+    ) -> ArmCommand:
+        """The present command, remembered as what the servos hold if it is published."""
+        if publish:
+            self._published = self.joints
+            self._published_gripper = setpoint.gripper
+        return ArmCommand(
+            publish=publish,
+            joints=self.joints,
+            velocities=self.velocities,
+            gripper_closed=setpoint.gripper,
+            pose=setpoint.pose,
+            state=state,
+            sequence=setpoint.sequence,
+            rate=setpoint.rate,
+            remaining=setpoint.remaining,
+            limits=limits,
+            message=message,
+        )
 
     def _barrier_ahead(self, advance: Advance, joints: Array) -> str | None:
         """The limit beyond which the arm could not stop if it went on; None while it can."""

@@ -57,6 +57,7 @@ class ArmExecutor:
         self._arm = arm
         self._params = params or ExecutorParams()
         self._limiter = StepLimiter(arm, self._params.limits)
+        scheduler.set_workspace(self._limiter.box())
         self._commander = ArmCommander(scheduler, arm, self._limiter, last_command)
         self._monitor = TrackingMonitor()
         self._measured: JointMeasurement | None = None
@@ -64,7 +65,7 @@ class ArmExecutor:
         self._suspended = False
         self._move: JointMove | None = None
         self._frozen: float | None = None
-        self._now: float | None = None
+        self._backing_off = False
         self._label = ""
 
     @property
@@ -76,6 +77,7 @@ class ArmExecutor:
     def params(self, params: ExecutorParams) -> None:
         self._params = params
         self._limiter.params = params.limits
+        self.scheduler.set_workspace(self._limiter.box())
 
     @property
     def actuating(self) -> bool:
@@ -171,7 +173,10 @@ class ArmExecutor:
             if not self._limiter.outside_box(self._arm.fk(measured.positions)):
                 return Outcome(False, "actuation is off: call ~/enable_actuation first")
             self._start_from(measured, now)
-        self._begin_move(target, now, f"moving to {name}")
+        move = self._commander.plan_move(target, self._params.move, self._params.limits)
+        if isinstance(move, str):
+            return Outcome(False, f"no move to {name}: {move}")
+        self._begin_move(move, now, f"moving to {name}")
         return Outcome(True, self._label)
 
     def hold(self, now: float) -> ArmCommand | None:
@@ -190,7 +195,7 @@ class ArmExecutor:
             now: seconds on the clock of the chunks' stamps.
             measured: the newest joint states, None if there are none.
         """
-        elapsed = self._elapsed(now)
+        elapsed = self.scheduler.elapsed(now)
         stale = staleness(measured, now, self._params.joint_states_max_age_s)
         self._measured = None if stale else measured
         if self._commander.joints is None:
@@ -198,6 +203,7 @@ class ArmExecutor:
                 self._label = stale
                 return ArmCommand.unknown(stale)
             self._start_from(self._measured, now)
+            self._label = ""
         if self._measured is None:
             self._suspend(stale)
         else:
@@ -216,7 +222,7 @@ class ArmExecutor:
         """Ends a move that is done; lets the idle command follow an arm that is not actuated."""
         if self._move is not None:
             if self._move.done:
-                self._move = None
+                self._move, self._backing_off = None, False
                 self._label = self._label if self._busy else ""
                 self._refresh_busy()
                 self._commander.still()
@@ -226,7 +232,8 @@ class ArmExecutor:
 
     def _watch(self, elapsed: float, measured: JointMeasurement) -> None:
         """Freezes an arm that does not follow or strains."""
-        if not self._actuating or self.scheduler.stopped or self._frozen is not None:
+        excused = self.scheduler.stopped or self._frozen is not None or self._backing_off
+        if not self._actuating or excused:
             self._monitor.reset()
             return
         bound = self._monitor.update(
@@ -255,7 +262,12 @@ class ArmExecutor:
         self._frozen -= elapsed
         if self._frozen <= 0.0 and self._move is None and not self.scheduler.executing:
             self._frozen = None
-            self._begin_move(self._clip(measured.positions), now, f"{self._label}: backing off")
+            self._begin_move(
+                self._commander.back_to(self._clip(measured.positions), self._params.move),
+                now,
+                f"{self._label}: backing off",
+            )
+            self._backing_off = True
 
     def _suspend(self, stale: str) -> None:
         """Rests until joint states are back."""
@@ -285,11 +297,8 @@ class ArmExecutor:
         self._commander.start_from(measured, now, self._params.resume_tolerance_rad)
         self._monitor.reset()
 
-    def _begin_move(self, target: Array, now: float, label: str) -> None:
-        start = self._commander.joints
-        assert start is not None
-        self._move = JointMove(start, self._commander.velocities, target, self._params.move)
-        self._label = label
+    def _begin_move(self, move: JointMove, now: float, label: str) -> None:
+        self._move, self._label = move, label
         self.scheduler.reset(self.scheduler.pose, self.scheduler.gripper, now)
         self._refresh_busy()
 
@@ -297,6 +306,7 @@ class ArmExecutor:
         """Drops a move or a freeze where it is."""
         if self._move is not None or self._frozen is not None:
             self._move = self._frozen = None
+            self._backing_off = False
             self._label = self._label if self._suspended else ""
             self._commander.still()
             self._refresh_busy()
@@ -307,12 +317,6 @@ class ArmExecutor:
 
     def _refresh_busy(self) -> None:
         self.scheduler.set_busy(self._label if self._busy else "")
-
-    def _elapsed(self, now: float) -> float:
-        """Seconds since the last tick, as bounded as plan time is."""
-        elapsed = 0.0 if self._now is None else now - self._now
-        self._now = now
-        return min(max(elapsed, 0.0), 2.0 * self.scheduler.params.period)
 
     def _not_ready(self, now: float, measured: JointMeasurement | None) -> str:
         """Why the arm cannot be set in motion, or empty."""
@@ -339,20 +343,8 @@ class ArmExecutor:
         return self._label
 
     def _command(self, setpoint: Setpoint, acted: frozenset[str]) -> ArmCommand:
-        resting = self._suspended and not self.scheduler.executing
+        resting = self._suspended and not self._commander.velocities.any()
         publish = self._move is not None or (self._actuating and not resting)
-        if publish:
-            self._commander.published(setpoint.gripper)
-        return ArmCommand(
-            publish,
-            self._commander.joints,
-            self._commander.velocities,
-            setpoint.gripper,
-            setpoint.pose,
-            self._state(),
-            setpoint.sequence,
-            setpoint.rate,
-            setpoint.remaining,
-            tuple(sorted(acted)),
-            self._message(),
+        return self._commander.command(
+            setpoint, publish, self._state(), tuple(sorted(acted)), self._message()
         )

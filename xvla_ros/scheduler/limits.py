@@ -1,7 +1,8 @@
 """Limits of every command, in the order in which they act.
 
-Workspace box; linear and angular speed; inverse kinematics; joint limits; joint speed. Speeds are
-kept by executing less of the plan in a period, so the path stays what it was.
+Workspace box (kept by the path itself); linear and angular speed; inverse kinematics; joint
+limits; joint speed. Speeds are kept by executing less of the plan in a period, so the path stays
+what it was.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from xvla_ros.geometry import Pose, interpolate
 from xvla_ros.scheduler.arm_io import ArmModel
+from xvla_ros.scheduler.blending import Box
 from xvla_ros.scheduler.params import LimitParams
 from xvla_ros.scheduler.setpoint import Advance
 
@@ -65,22 +67,16 @@ class _Candidates:
     """Commands between the last one and the end of an advance, by a fraction in [0, 1]."""
 
     advance: Advance
-    low: Array
-    high: Array
     target: Pose | None = None
     """Set when the path has jumped away: the way to it is then a straight line."""
 
     def at(self, fraction: float) -> Pose:
         if self.target is not None:
             return interpolate(self.advance.held, self.target, fraction)
-        return self.boxed(self.advance.pose(fraction))
-
-    def boxed(self, pose: Pose) -> Pose:
-        inside = np.minimum(np.maximum(pose.position, self.low), self.high)
-        return Pose(inside, pose.rotation)
+        return self.advance.pose(fraction)
 
     def straight(self) -> _Candidates:
-        return _Candidates(self.advance, self.low, self.high, self.at(0.0))
+        return _Candidates(self.advance, self.at(0.0))
 
     def committed(self, fraction: float) -> float:
         return fraction if self.target is None else 0.0
@@ -93,11 +89,13 @@ class StepLimiter:
         self._arm = arm
         self.params = params
 
+    def box(self) -> Box:
+        """The workspace."""
+        return Box(np.array(self.params.workspace_min), np.array(self.params.workspace_max))
+
     def outside_box(self, pose: Pose) -> str:
         """How a pose lies outside the workspace and what to do about it, or empty."""
-        low, high = np.array(self.params.workspace_min), np.array(self.params.workspace_max)
-        p = pose.position
-        beyond = np.minimum(p - low, 0.0) + np.maximum(p - high, 0.0)
+        beyond = pose.position - self.box().nearest(pose.position)
         if np.abs(beyond).max() <= _BOX_SLACK:
             return ""
         parts = [f"{d:+.3f} m in {axis}" for axis, d in zip("xyz", beyond, strict=True) if d]
@@ -111,22 +109,19 @@ class StepLimiter:
         if advance.path is None or advance.elapsed <= 0.0:
             return LimitedStep(0.0, advance.held, joints, frozenset())
         acted: set[str] = set()
-        candidates = _Candidates(
-            advance, np.array(self.params.workspace_min), np.array(self.params.workspace_max)
-        )
         whole = advance.pose()
-        boxed = candidates.boxed(whole)
-        metres, radians = advance.held.distance(boxed)
-        if (boxed.position != whole.position).any():
+        box = advance.path.box
+        # The path has been kept inside the box; on its edge it may have been outside.
+        if box is not None and ((whole.position <= box.low) | (whole.position >= box.high)).any():
             acted.add(WORKSPACE)
+        metres, radians = advance.held.distance(whole)
         if metres < _STILL_M and radians < _STILL_RAD:
             return LimitedStep(1.0, advance.held, joints, frozenset(acted))
-        return self._cartesian(candidates, boxed, joints, acted)
+        return self._cartesian(_Candidates(advance), whole, joints, acted)
 
     def reachable(self, pose: Pose, joints: Array) -> str | None:
         """The limit that keeps the arm from a pose, None if it can go there."""
-        low, high = np.array(self.params.workspace_min), np.array(self.params.workspace_max)
-        solution = self._arm.ik(Pose(np.clip(pose.position, low, high), pose.rotation), joints)
+        solution = self._arm.ik(pose, joints)
         if solution is None:
             return IK
         return JOINT_LIMIT if self._beyond_margin(solution, joints) else None

@@ -38,6 +38,11 @@ class JointMove:
         self._elapsed += elapsed
         return np.array(self._trajectory.at_time(self._elapsed)[0])
 
+    def ahead(self, count: int) -> tuple[Array, float]:
+        """Joint angles (count, n) evenly spread over the move, and the seconds between them."""
+        times = np.linspace(0.0, self.duration, count)
+        return np.array([self._trajectory.at_time(t)[0] for t in times]), float(times[1])
+
     def halt(self) -> None:
         """Comes to rest as soon as possible instead of at the target."""
         if self._halted or self.done:
@@ -69,3 +74,12 @@ class JointMove:
         if result not in (ruckig.Result.Working, ruckig.Result.Finished):
             raise ValueError(f"no joint move to {target}: {result}")
         return trajectory
+
+
+def slowed(params: MoveParams, factor: float) -> MoveParams:
+    """The bounds with which the same move takes 1 / factor of the time."""
+    return MoveParams(
+        params.max_speed * factor,
+        params.max_acceleration * factor**2,
+        params.max_jerk * factor**3,
+    )

@@ -121,3 +121,69 @@ def _solve(
     trajectory = ruckig.Trajectory(1)
     result = ruckig.Ruckig(1).calculate(request, trajectory)
     return trajectory if result in (ruckig.Result.Working, ruckig.Result.Finished) else None
+
+
+class PlanTime:
+    """Where the command stands in its chunk and how it goes on.
+
+    The course to rest is computed once and followed; a limit, a rest or a splice makes a new one.
+
+    Attributes:
+        phase: seconds into the chunk.
+        end: phase at which the trusted horizon ends.
+        state: rate at the last command.
+    """
+
+    def __init__(self) -> None:
+        self.phase = 0.0
+        self.end = 0.0
+        self.state = PlanRate()
+        self._actual_rate = 0.0
+        self._course: Profile | None = None
+        self._into_course = 0.0
+
+    def start(self, phase: float, end: float) -> None:
+        """Executes another chunk from a phase on, with the rate that there is."""
+        self.phase, self.end = phase, end
+        self._change(self.state.run())
+
+    def rest(self, hard: bool) -> bool:
+        """Comes to rest as soon as possible; false if it does already."""
+        state = self.state.rest(self._actual_rate, hard)
+        if state == self.state:
+            return False
+        self._change(state)
+        return True
+
+    def ahead(self, elapsed: float, params: RateParams) -> tuple[float, PlanRate]:
+        """Phase in seconds and state after `elapsed` more seconds."""
+        return self._followed(params).at(self._into_course + elapsed)
+
+    def until_rest(self, params: RateParams) -> float:
+        """Seconds until rest if nothing happens."""
+        return max(self._followed(params).duration - self._into_course, 0.0)
+
+    def commit(self, elapsed: float, step: float, fraction: float, state: PlanRate) -> None:
+        """Goes on by a fraction of a step that `ahead` gave for `elapsed` seconds."""
+        self.phase += fraction * step
+        self.state = state
+        self._into_course += elapsed
+        if elapsed > 0.0:
+            self._actual_rate = fraction * state.rate
+        if fraction < 1.0:
+            self._course = None
+
+    @property
+    def actual_rate(self) -> float:
+        """Plan time per time that the limits allowed at the last command."""
+        return self._actual_rate
+
+    def _change(self, state: PlanRate) -> None:
+        self.state = state
+        self._course = None
+
+    def _followed(self, params: RateParams) -> Profile:
+        if self._course is None:
+            self._course = profile(self.phase, self.end, self.state, params)
+            self._into_course = 0.0
+        return self._course

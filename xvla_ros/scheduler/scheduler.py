@@ -6,43 +6,26 @@ Pure: the time is an argument. One thread calls everything.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import replace
 
 from xvla_ros.chunk import Chunk, ChunkRefused, Plan, Refusal
 from xvla_ros.geometry import Pose
 from xvla_ros.scheduler import admission
-from xvla_ros.scheduler.blending import Path
+from xvla_ros.scheduler.active import Pending, Running
+from xvla_ros.scheduler.blending import Box
 from xvla_ros.scheduler.forecast import PLAN_DT, forecast
 from xvla_ros.scheduler.gate import Gate
 from xvla_ros.scheduler.gripper import GripperKnots, GripperState
 from xvla_ros.scheduler.latency import LatencyWindow
 from xvla_ros.scheduler.params import SchedulerParams
 from xvla_ros.scheduler.progress import ProgressLog
-from xvla_ros.scheduler.rate import PlanRate, Profile, profile, stop_distance
+from xvla_ros.scheduler.rate import PlanTime, stop_distance
 from xvla_ros.scheduler.setpoint import Advance, SchedulerState, Setpoint
 from xvla_ros.scheduler.strategies import Splice, strategy
 from xvla_ros.scheduler.trajectory import Trajectory
 
-
-@dataclass(frozen=True, eq=False)
-class _Running:
-    """A chunk in execution."""
-
-    path: Path
-    gripper: GripperKnots
-    end: float
-    """Phase at which the trusted horizon ends."""
-    sequence: int
-
-
-@dataclass(frozen=True, eq=False)
-class _Pending:
-    """An accepted chunk whose t_ref still lies ahead."""
-
-    chunk: Chunk
-    trajectory: Trajectory
-    due: float
-    """Progress of plan time at which its phase is 0."""
+# A plan that limits have delayed by this much, in seconds, is another plan.
+_PLAN_LAG = 0.05
 
 
 class ChunkScheduler:
@@ -77,13 +60,13 @@ class ChunkScheduler:
         self._pose: Pose | None = None
         self._gripper = GripperState(0.0)
         self._now = 0.0
-        self._running: _Running | None = None
-        self._pending: _Pending | None = None
-        self._phase = 0.0
-        self._rate = PlanRate()
-        self._actual_rate = 0.0
+        self._running: Running | None = None
+        self._pending: Pending | None = None
+        self._time = PlanTime()
+        self._box: Box | None = None
         self._progress = ProgressLog()
         self._spliced = False
+        self._lag = 0.0
 
     @property
     def epoch(self) -> int:
@@ -98,7 +81,7 @@ class ChunkScheduler:
     @property
     def executing(self) -> bool:
         """Whether plan time moves, or is about to."""
-        return self._running is not None and not self._rate.still
+        return self._running is not None and not self._time.state.still
 
     @property
     def state(self) -> SchedulerState:
@@ -123,6 +106,13 @@ class ChunkScheduler:
         """Last gripper command, 0 = open, 1 = closed."""
         return self._gripper.command
 
+    def set_workspace(self, box: Box | None) -> None:
+        """Keeps the positions of all chunks, also of the running one, inside a box."""
+        self._box = box
+        if self._running is not None:
+            path = replace(self._running.path, box=box)
+            self._running = replace(self._running, path=path)
+
     def new_epoch(self) -> int:
         """Makes every chunk in flight invalid; returns the new epoch."""
         self._gate.epoch += 1
@@ -141,9 +131,7 @@ class ChunkScheduler:
             self._gripper = GripperState(gripper)
         self._now = now
         self._running = self._pending = None
-        self._phase = 0.0
-        self._rate = PlanRate()
-        self._actual_rate = 0.0
+        self._time = PlanTime()
         self._progress.clear()
 
     def set_busy(self, reason: str) -> None:
@@ -172,9 +160,7 @@ class ChunkScheduler:
     def rest(self, hard: bool = False) -> None:
         """Comes to rest along the path; `hard` takes the stop bounds."""
         self._pending = None
-        rate = self._rate.rest(self._actual_rate, hard)
-        if rate != self._rate:
-            self._rate = rate
+        if self._time.rest(hard):
             self.revision += 1
 
     def submit(self, chunk: Chunk, now: float) -> None:
@@ -199,23 +185,25 @@ class ChunkScheduler:
             raise ChunkRefused(Refusal.BUSY, "strategy sync finishes one chunk before the next")
         trajectory = admission.trajectory(chunk, self.params.chunk)
         lead = chunk.t_ref - self._now if self.executing else 0.0
-        lead = max(lead, 0.0) * self._rate.rate
+        lead = max(lead, 0.0) * self._time.state.rate
         phase = max(self._progress.since(chunk.t_ref), 0.0)
         self._check_splice(trajectory, phase, lead)
         if self._gate.accept(chunk):
             self.latency.restart()
         self.latency.add(now - chunk.stamp)
-        self._pending = _Pending(chunk, trajectory, self._progress.value + lead - phase)
+        self._pending = Pending(chunk, trajectory, self._progress.value + lead - phase)
 
     def _check_splice(self, trajectory: Trajectory, phase: float, lead: float) -> None:
         """Refuses a chunk without a future, or too far from the command at its beginning."""
-        if trajectory.duration - phase <= stop_distance(self._rate, self.params.rate, hard=True):
+        if trajectory.duration - phase <= stop_distance(
+            self._time.state, self.params.rate, hard=True
+        ):
             raise ChunkRefused(
                 Refusal.EXPIRED, f"{phase:.2f} s of its {trajectory.duration:.2f} s have passed"
             )
         command = self.pose
         if self._running is not None and lead > 0.0:
-            command = self._running.path.pose(min(self._phase + lead, self._running.end))
+            command = self._running.path.pose(min(self._time.phase + lead, self._time.end))
         admission.check_jump(command, trajectory.pose(phase), self.params.splice)
 
     def propose(self, now: float) -> Advance:
@@ -225,26 +213,24 @@ class ChunkScheduler:
             RuntimeError: there was no `reset` yet.
         """
         held = self.pose
-        elapsed = self._elapsed(now)
+        elapsed = self._tick(now)
         self._activate(elapsed)
-        if self._running is None:
-            return Advance(elapsed, 0.0, 0.0, self._rate, None, 0.0, held)
-        phase, rate = self._profile().at(elapsed)
-        step = phase - self._phase
-        running = self._running
-        return Advance(elapsed, self._phase, step, rate, running.path, running.end, held)
+        time, running = self._time, self._running
+        if running is None:
+            return Advance(elapsed, 0.0, 0.0, time.state, None, 0.0, held)
+        phase, rate = time.ahead(elapsed, self.params.rate)
+        return Advance(elapsed, time.phase, phase - time.phase, rate, running.path, time.end, held)
 
     def commit(self, advance: Advance, fraction: float = 1.0, pose: Pose | None = None) -> Setpoint:
         """Executes a fraction of an advance; `pose` is the command that limits made of it."""
-        before = advance.held
-        executed = fraction * advance.step
+        before, elapsed = advance.held, advance.elapsed
         self._pose = pose or advance.pose(fraction)
-        self._phase += executed
-        self._rate = advance.rate
-        self._progress.add(self._now, executed)
-        elapsed = advance.elapsed
-        if elapsed > 0.0:
-            self._actual_rate = fraction * advance.rate.rate
+        self._time.commit(elapsed, advance.step, fraction, advance.rate)
+        self._progress.add(self._now, fraction * advance.step)
+        self._lag += (1.0 - fraction) * advance.step
+        if self._lag > _PLAN_LAG:
+            self._lag = 0.0
+            self.revision += 1
         self._advance_gripper(elapsed)
         metres, radians = before.distance(self._pose)
         if self._spliced:
@@ -260,10 +246,10 @@ class ChunkScheduler:
             gripper=self._gripper.command,
             state=self.state,
             sequence=running.sequence if running else 0,
-            rate=self._actual_rate,
+            rate=self._time.actual_rate,
             linear_speed=metres / elapsed if elapsed > 0.0 else 0.0,
             angular_speed=radians / elapsed if elapsed > 0.0 else 0.0,
-            remaining=max(running.end - self._phase, 0.0) if running else 0.0,
+            remaining=max(self._time.end - self._time.phase, 0.0) if running else 0.0,
         )
 
     def sample(self, now: float) -> Setpoint:
@@ -277,7 +263,7 @@ class ChunkScheduler:
         running = self._running
         if running is not None and self.executing:
             poses, gripper = forecast(
-                running.path, running.gripper, self._gripper, self._profile(), self.params.gripper
+                running.path, running.gripper, self._gripper, self._time, self.params
             )
         return Plan(
             start=self._now,
@@ -291,20 +277,20 @@ class ChunkScheduler:
             actuating=actuating,
         )
 
-    def _elapsed(self, now: float) -> float:
+    def elapsed(self, now: float) -> float:
+        """Seconds from the last command to a time, as plan time counts them."""
+        return min(max(now - self._now, 0.0), 2.0 * self.params.period)
+
+    def _tick(self, now: float) -> float:
         """Seconds since the last command; a clock that jumped back makes the arm rest."""
-        elapsed = now - self._now
-        self._now = now
-        if elapsed < -self.params.clock_jump_s:
+        elapsed = self.elapsed(now)
+        if now - self._now < -self.params.clock_jump_s:
             self._progress.clear()
             self._gate.forget_order()
             self.rest(hard=True)
             self.new_epoch()
-        return min(max(elapsed, 0.0), 2.0 * self.params.period)
-
-    def _profile(self) -> Profile:
-        assert self._running is not None
-        return profile(self._phase, self._running.end, self._rate, self.params.rate)
+        self._now = now
+        return elapsed
 
     def _activate(self, elapsed: float) -> None:
         """Splices a pending chunk if its beginning falls into this command period."""
@@ -314,32 +300,31 @@ class ChunkScheduler:
         phase = self._progress.value - pending.due
         if not self.executing:
             phase = max(phase, 0.0)
-        elif phase + self._rate.rate * elapsed < 0.0:
+        elif phase + self._time.state.rate * elapsed < 0.0:
             return
         self._pending = None
         running = self._running if self.executing else None
         path = strategy(self.params.strategy).path(
             Splice(
                 command=self.pose,
-                twist=running.path.twist(self._phase) if running else None,
+                twist=running.path.twist(self._time.phase) if running else None,
                 running=running.path if running else None,
-                running_phase=self._phase,
+                running_phase=self._time.phase,
                 trajectory=pending.trajectory,
                 phase=phase,
             ),
             self.params,
         )
         chunk = pending.chunk
-        self._running = _Running(
-            path,
+        self._running = Running(
+            replace(path, box=self._box),
             GripperKnots.of(
                 chunk.gripper, chunk.step_dt, chunk.gripper_threshold, self.params.gripper
             ),
-            min(phase + self.params.execution_horizon_s, path.duration),
             chunk.sequence,
         )
-        self._phase = phase
-        self._rate = self._rate.run()
+        end = min(phase + self.params.execution_horizon_s, path.duration)
+        self._time.start(phase, end)
         self._spliced = True
         self.revision += 1
 
@@ -349,5 +334,5 @@ class ChunkScheduler:
             self._gripper = self._gripper.held(elapsed)
         else:
             self._gripper = self._gripper.advanced(
-                running.gripper, self._phase, elapsed, self.params.gripper
+                running.gripper, self._time.phase, elapsed, self.params.gripper
             )

@@ -181,7 +181,8 @@ def gripper_motor(finger: float, finger_speed: float, force: float) -> tuple[flo
     From a finger's position (m), speed (m/s) and the force on it (N), through the crank of
     `arm.gripper`: with f = h sin + sqrt(a^2 - h^2 cos^2), df/dtheta is the lever.
     """
-    angle = motor_from_finger(finger)
+    # A contact can press a finger a little beyond its range, where the crank has no lever.
+    angle = motor_from_finger(min(max(finger, FINGER_LOWER), FINGER_UPPER))
     across = GRIPPER_HORN * cos(angle)
     lever = across * (1.0 + GRIPPER_HORN * sin(angle) / sqrt(GRIPPER_ROD**2 - across**2))
     return angle, finger_speed / lever, force * lever

@@ -264,8 +264,14 @@ class SimWorld:
         mujoco.mj_fwdPosition(self.model, self._pictures)
         return self._renderer.render(self._pictures, camera)
 
+    def __enter__(self) -> SimWorld:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def close(self) -> None:
-        """Frees the OpenGL context, in the thread that made it."""
+        """Frees the OpenGL context, in the thread that made it; the physics still works."""
         if self._renderer is not None:
             self._renderer.close()
             self._renderer = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 from collections.abc import Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass
@@ -59,7 +60,7 @@ def split(
     cache: Path,
     name: str,
     *,
-    per_job: int = 20,
+    per_job: int,
     policy_drives: bool = False,
 ) -> list[Job]:
     """Jobs of `per_job` episodes with files `<cache>/<name>-<first seed>.npz`."""
@@ -75,7 +76,13 @@ class Workers:
 
     def __init__(self, processes: int) -> None:
         # A fresh interpreter each: OpenGL and torch's threads do not survive a fork.
-        self._pool = ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn"))
+        self._pool = ProcessPoolExecutor(
+            processes,
+            mp_context=multiprocessing.get_context("spawn"),
+            # Recordings made beside the training must not hold it up.
+            initializer=os.nice,
+            initargs=(5,),
+        )
 
     def start(self, jobs: Sequence[Job]) -> list[Future[Path]]:
         """Queues jobs; the results are their files."""

@@ -12,101 +12,28 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from xvla_ros.arm.gripper import finger_from_closed
 from xvla_ros.arm.kinematics import WidowX250s
 from xvla_ros.geometry import Array, Pose, interpolate, so3_exp, so3_log
-from xvla_ros.model.config import XVLAConfig
-from xvla_ros.model.domain import BRIDGE, Domain, find_domain
-from xvla_ros.model.processor import ImageTransform, Processor
 from xvla_ros.sim.expert import Label, label
 from xvla_ros.sim.world import SimWorld
 from xvla_ros.training.collect import episode_rng
 from xvla_ros.training.recipe import TASKS
+from xvla_ros.training.recorder import Recorder
 from xvla_ros.training.samples import Samples
 
 _TICK = 0.02
 _DOWN = np.array([[0.0, 0.0, 1.0], [0.0, 1.0, 0.0], [-1.0, 0.0, 0.0]])
-_GRIPPER_THRESHOLD = 0.5
+_TASK_SHARES = (0.25, 0.75)
+_LIMIT_S = {"reach": 3.5, "pick": 7.0}
+# How long a finished episode goes on.
+_LINGER_S = 0.7
+# A joint that must turn by more than this in one tick (rad) is near a singular pose.
+_LARGEST_JOINT_STEP = 0.2
 # Where commands may be sent while demonstrating, in the base frame (m).
 _BOX_LOW = np.array([0.11, -0.19, 0.012])
 _BOX_HIGH = np.array([0.42, 0.19, 0.27])
-
-
-class Recorder:
-    """Keeps labelled pictures of a world.
-
-    Args:
-        cameras: simulator camera of each filled view slot.
-        lag: size of the second commanded pose's offset from the first, metres and radians.
-    """
-
-    def __init__(
-        self,
-        transform: ImageTransform,
-        domain: Domain,
-        horizon: int,
-        cameras: tuple[str, ...],
-        rng: np.random.Generator,
-        lag: tuple[float, float] = (0.008, 0.06),
-    ) -> None:
-        self._transform = transform
-        self._domain = domain
-        self._horizon = horizon
-        self._cameras = cameras
-        self._rng = rng
-        self._lag = lag
-        self._images: list[NDArray[np.uint8]] = []
-        self._proprio: list[Array] = []
-        self._labels: list[Array] = []
-
-    @staticmethod
-    def of_folder(folder: Path, cameras: tuple[str, ...], rng: np.random.Generator) -> Recorder:
-        """A recorder for the image size, horizon and domain of a model folder."""
-        config = XVLAConfig.from_folder(folder)
-        transform = Processor.from_folder(folder, config.text_length).transform
-        return Recorder(transform, find_domain(folder, BRIDGE.id), config.num_actions, cameras, rng)
-
-    @property
-    def step_dt(self) -> float:
-        """Seconds between two steps of a label."""
-        return self._domain.step_dt
-
-    def record(self, world: SimWorld, commanded: Pose) -> None:
-        """Takes and keeps pictures of the world as it is now."""
-        self.keep(world, commanded, [world.render(camera) for camera in self._cameras])
-
-    def keep(self, world: SimWorld, commanded: Pose, images: Sequence[NDArray[np.uint8]]) -> None:
-        """Keeps pictures of the world as it is now, with the expert's answers for every task.
-
-        The answers start from the commanded pose and from a second one near it: how far the arm
-        lags behind its command must not be read as a sign of what to do.
-        """
-        views = [self._transform.squash(image) for image in images]
-        poses = (commanded, self._near(commanded))
-        self._images.append(np.stack(views))
-        self._proprio.append(np.stack([self._domain.encode_proprio(pose) for pose in poses]))
-        self._labels.append(
-            np.stack([[self._label(world, task, pose) for task in TASKS] for pose in poses])
-        )
-
-    def samples(self) -> Samples:
-        """Everything recorded so far."""
-        return Samples(
-            np.stack(self._images),
-            np.stack(self._proprio).astype(np.float32),
-            np.stack(self._labels).astype(np.float32),
-        )
-
-    def _label(self, world: SimWorld, task: str, pose: Pose) -> Array:
-        answer = label(world.state(), pose, task, self._horizon, self._domain.step_dt)
-        return self._domain.encode_actions(answer.positions, answer.rotations, answer.gripper)
-
-    def _near(self, pose: Pose) -> Pose:
-        shift, turn = self._lag
-        yaw = so3_exp([0.0, 0.0, self._rng.normal(0.0, turn)])
-        return Pose(pose.position + self._rng.normal(0.0, shift, 3), yaw @ pose.rotation)
 
 
 @dataclass(frozen=True)
@@ -166,53 +93,60 @@ class Demonstrator:
         self._world = world
         self._arm = WidowX250s()
         self._recorder = recorder
-        self._step_dt = recorder.step_dt
         self._rng = rng
         self._settings = settings or Disturbance()
+        self._drift: _Drift | None = None
+        self._joints = world.commanded_joints()
+        self._pose = self._arm.fk(self._joints)
+        self._slip_until = 0.0
 
-    def run(self, seed: int, limit_s: float = 7.0) -> bool:
+    def run(self, seed: int) -> bool:
         """One episode; returns whether its task was done at the end."""
+        rng, world = self._rng, self._world
+        task = str(rng.choice(TASKS, p=_TASK_SHARES))
+        limit = _LIMIT_S[task]
+        self._start(seed, task)
+        next_record = next_answer = 0.0
+        done_at = None
+        while world.time < limit and (done_at is None or world.time < done_at + _LINGER_S):
+            now = world.time
+            if now >= next_record:
+                self._recorder.record(world, self._pose)
+                next_record = now + rng.uniform(0.12, 0.30)
+            if now >= next_answer:
+                answer = _Answer.ask(world, task, self._pose, self._recorder.step_dt)
+                next_answer = now + rng.uniform(0.25, 0.6)
+            self._command(answer, now)
+            world.step(_TICK)
+            if done_at is None and world.state().success:
+                done_at = world.time
+        return done_at is not None
+
+    def _start(self, seed: int, task: str) -> None:
+        """Resets the world, the drift and the command."""
         rng, settings = self._rng, self._settings
-        task = str(rng.choice(TASKS, p=[0.25, 0.75]))
-        limit = limit_s if task == "pick" else 0.5 * limit_s
         self._world.reset(seed, task)
         if rng.random() < settings.wide_start:
             self._start_anywhere()
-        drift = None if rng.random() < settings.calm else _Drift(settings, rng)
-        joints = self._world.commanded_joints()
-        pose = self._arm.fk(joints)
-        next_record = next_answer = 0.0
-        slip_until = -1.0
-        done_at = None
-        while self._world.time < limit and (done_at is None or self._world.time < done_at + 0.7):
-            now = self._world.time
-            if now >= next_record:
-                self._recorder.record(self._world, pose)
-                next_record = now + rng.uniform(0.12, 0.30)
-            if now >= next_answer:
-                answer, answered = self._answer(task, pose), now
-                origin = pose
-                next_answer = now + rng.uniform(0.25, 0.6)
-            wanted = _along(origin, answer, self._step_dt, now - answered + _TICK)
-            current = _along(origin, answer, self._step_dt, now - answered)
-            pose = self._moved(pose, current, wanted, drift)
-            solution = self._arm.ik(pose, joints)
-            if solution is None or np.abs(solution - joints).max() > 0.2:
-                pose = self._arm.fk(joints)
-            else:
-                joints = solution
-            closed = answer.gripper[int((now - answered) / self._step_dt)] > _GRIPPER_THRESHOLD
-            if drift is not None and rng.random() < settings.slips_per_s * _TICK:
-                slip_until = now + rng.uniform(0.2, 0.9)
-            self._world.command_arm(joints)
-            self._world.command_gripper(finger_from_closed(float(closed ^ (now < slip_until))))
-            self._world.step(_TICK)
-            if done_at is None and self._world.state().success:
-                done_at = self._world.time
-        return done_at is not None
+        self._drift = None if rng.random() < settings.calm else _Drift(settings, rng)
+        self._joints = self._world.commanded_joints()
+        self._pose = self._arm.fk(self._joints)
+        self._slip_until = -1.0
 
-    def _answer(self, task: str, pose: Pose) -> Label:
-        return label(self._world.state(), pose, task, step_dt=self._step_dt)
+    def _command(self, answer: _Answer, now: float) -> None:
+        """One tick: the expert's own motion and gripper, and what disturbs them."""
+        pose = self._moved(answer.at(now), answer.at(now + _TICK))
+        joints = self._arm.ik(pose, self._joints)
+        if joints is None or np.abs(joints - self._joints).max() > _LARGEST_JOINT_STEP:
+            self._pose = self._arm.fk(self._joints)
+        else:
+            self._pose, self._joints = pose, joints
+        closed = answer.closed(now)
+        if self._drift is not None and self._rng.random() < self._settings.slips_per_s * _TICK:
+            self._slip_until = now + self._rng.uniform(0.2, 0.9)
+        slipping = now < self._slip_until
+        self._world.command_arm(self._joints)
+        self._world.command_gripper(finger_from_closed(float(closed ^ slipping)))
 
     def _start_anywhere(self) -> None:
         """Puts the arm at a random pose that is clear of the cube, the gripper at any opening."""
@@ -231,25 +165,41 @@ class Demonstrator:
                 self._world.set_arm(joints, finger_from_closed(closed))
                 return
 
-    def _moved(self, pose: Pose, current: Pose, wanted: Pose, drift: _Drift | None) -> Pose:
-        """The pose after one tick: the expert's own motion and the drift."""
-        position = pose.position + wanted.position - current.position
-        rotation = wanted.rotation @ current.rotation.T @ pose.rotation
-        if drift is not None:
-            shift = drift.step()
+    def _moved(self, current: Pose, wanted: Pose) -> Pose:
+        """The command one tick on: moved as the expert moves, and drifted."""
+        position = self._pose.position + wanted.position - current.position
+        rotation = wanted.rotation @ current.rotation.T @ self._pose.rotation
+        if self._drift is not None:
+            shift = self._drift.step()
             position = position + shift[:3]
             rotation = so3_exp([0.0, 0.0, shift[3]]) @ rotation
-        return Pose(np.clip(position, _BOX_LOW, _BOX_HIGH), _orthonormal(rotation))
+        # Rounding adds up over hundreds of products: the nearest rotation.
+        return Pose(np.clip(position, _BOX_LOW, _BOX_HIGH), so3_exp(so3_log(rotation)))
 
 
-def _along(origin: Pose, answer: Label, step_dt: float, elapsed: float) -> Pose:
-    """Where a chunk that started from `origin` is after `elapsed` seconds."""
-    x = elapsed / step_dt
-    k = int(x)
-    before = origin if k == 0 else Pose(answer.positions[k - 1], answer.rotations[k - 1])
-    return interpolate(before, Pose(answer.positions[k], answer.rotations[k]), x - k)
+@dataclass(frozen=True, eq=False)
+class _Answer:
+    """What the expert said, as a function of time."""
 
+    chunk: Label
+    origin: Pose
+    """The commanded pose from which the chunk starts."""
+    asked_at: float
+    step_dt: float
 
-def _orthonormal(rotation: Array) -> Array:
-    """The nearest rotation: rounding adds up over hundreds of products."""
-    return so3_exp(so3_log(rotation))
+    @staticmethod
+    def ask(world: SimWorld, task: str, pose: Pose, step_dt: float) -> _Answer:
+        chunk = label(world.state(), pose, task, step_dt=step_dt)
+        return _Answer(chunk, pose, world.time, step_dt)
+
+    def at(self, time: float) -> Pose:
+        """Where the chunk is at a time."""
+        x = (time - self.asked_at) / self.step_dt
+        k = int(x)
+        chunk = self.chunk
+        before = self.origin if k == 0 else Pose(chunk.positions[k - 1], chunk.rotations[k - 1])
+        return interpolate(before, Pose(chunk.positions[k], chunk.rotations[k]), x - k)
+
+    def closed(self, time: float) -> bool:
+        """Whether the gripper should be closed at a time."""
+        return bool(self.chunk.gripper[int((time - self.asked_at) / self.step_dt)] > 0.5)

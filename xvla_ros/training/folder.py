@@ -13,10 +13,17 @@ from typing import Any
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
+from xvla_ros.model.config import CONFIG_FILE, TEXT_LENGTH
+from xvla_ros.model.domain import DOMAINS_FILE
+from xvla_ros.model.processor import (
+    TOKENIZER_FILE,
+    VIEWS,
+    ImageTransform,
+    write_preprocessor_config,
+)
+
 # BART's order of special tokens; the processor pads with <pad>.
 _SPECIAL_TOKENS = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
-_IMAGENET_MEAN = [0.485, 0.456, 0.406]
-_IMAGENET_STD = [0.229, 0.224, 0.225]
 
 
 @dataclass(frozen=True)
@@ -57,7 +64,7 @@ class NetworkSize:
             "encoder_layers": self.text_layers,
             "encoder_attention_heads": self.heads,
             "encoder_ffn_dim": int(self.mlp_ratio * self.width),
-            "max_position_embeddings": view_tokens + 50,
+            "max_position_embeddings": view_tokens + TEXT_LENGTH,
             "activation_function": "gelu",
             "scale_embedding": False,
             "bos_token_id": 0,
@@ -90,7 +97,7 @@ class NetworkSize:
             "num_domains": 1,
             "len_soft_prompts": self.soft_prompts,
             "dim_time": 32,
-            "max_len_seq": self.horizon + 3 * view_tokens + 50,
+            "max_len_seq": self.horizon + VIEWS * view_tokens + TEXT_LENGTH,
             "use_hetero_proj": False,
             "num_actions": self.horizon,
             "action_mode": "ee6d",
@@ -104,21 +111,6 @@ class NetworkSize:
                 "text_config": text_config,
                 "vision_config": vision_config,
             },
-        }
-
-    def preprocessor_config(self) -> dict[str, Any]:
-        """The contents of preprocessor_config.json: Pillow bicubic squash, ImageNet statistics."""
-        return {
-            "image_processor_type": "CLIPImageProcessor",
-            "do_resize": True,
-            "size": {"height": self.image_size, "width": self.image_size},
-            "resample": 3,
-            "do_center_crop": False,
-            "do_rescale": True,
-            "rescale_factor": 1.0 / 255.0,
-            "do_normalize": True,
-            "image_mean": _IMAGENET_MEAN,
-            "image_std": _IMAGENET_STD,
         }
 
 
@@ -152,10 +144,10 @@ def write_folder(
     """Makes a model folder that lacks only its weights."""
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer = build_tokenizer(sentences, size.max_vocabulary)
-    tokenizer.save(str(folder / "tokenizer.json"))
+    tokenizer.save(str(folder / TOKENIZER_FILE))
+    write_preprocessor_config(folder, ImageTransform(size=size.image_size))
     for name, content in (
-        ("config.json", size.config(tokenizer.get_vocab_size())),
-        ("preprocessor_config.json", size.preprocessor_config()),
-        ("domains.json", domains),
+        (CONFIG_FILE, size.config(tokenizer.get_vocab_size())),
+        (DOMAINS_FILE, domains),
     ):
         (folder / name).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")

@@ -95,7 +95,14 @@ class Pipeline:
         """Records the expert's episodes and waits for all of them."""
         count = self._recipe.collection.expert_episodes
         seeds = range(FIRST_SEED, FIRST_SEED + count)
-        jobs = split(self._out, seeds, self._recipe.cameras, self._cache, "expert")
+        jobs = split(
+            self._out,
+            seeds,
+            self._recipe.cameras,
+            self._cache,
+            "expert",
+            per_job=self._recipe.collection.per_job,
+        )
         for done, future in enumerate(self._workers.start(jobs), 1):
             self._parts.append(Samples.load(future.result()))
             self._progress("demonstrations", done, len(jobs))
@@ -140,6 +147,7 @@ class Pipeline:
             self._recipe.cameras,
             self._cache,
             f"round-{step:05d}",
+            per_job=plan.per_job,
             policy_drives=True,
         )
         return self._workers.start(jobs)

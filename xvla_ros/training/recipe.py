@@ -12,8 +12,8 @@ from xvla_ros.training.folder import NetworkSize
 class Optimisation:
     """How the weights are learned."""
 
-    steps: int = 2400
-    batch: int = 48
+    steps: int = 2600
+    batch: int = 40
     learning_rate: float = 1.0e-3
     final_learning_rate: float = 1.0e-5
     warm_up_steps: int = 100
@@ -30,11 +30,13 @@ class Collection:
 
     expert_episodes: int = 400
     """Perturbed demonstrations, recorded before the training starts."""
-    rounds: tuple[int, ...] = (500, 800, 1100, 1400, 1700)
+    rounds: tuple[int, ...] = (500, 800, 1100, 1400, 1700, 2000)
     """Training steps at which the policy of that moment is let loose and corrected (DAgger)."""
     round_episodes: int = 60
-    round_delay: int = 150
+    round_delay: int = 250
     """Training steps after which a round's recordings join, made in the meantime beside it."""
+    per_job: int = 20
+    """Episodes of one file; how they are shared out changes nothing but the waiting."""
 
 
 @dataclass(frozen=True)

@@ -8,21 +8,26 @@ from __future__ import annotations
 
 import array
 import contextlib
-import math
 import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
+from lifecycle_msgs.msg import Transition
+from lifecycle_msgs.srv import ChangeState
 from rclpy.executors import ExternalShutdownException, MultiThreadedExecutor
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 from sensor_msgs.msg import Image, JointState
-from tokenizers import Tokenizer, models, pre_tokenizers, processors
+from tokenizers import (
+    Tokenizer,
+    models,
+    pre_tokenizers,
+    processors,
+)
 from torch import Tensor
 
 from xvla_ros import names
@@ -203,13 +208,19 @@ class Runner:
         self._thread.start()
         self._ros = ros
         self.stage = stage
+        self._change = stage.create_client(ChangeState, f"{names.POLICY_NODE}/change_state")
 
     def _spin(self) -> None:
         with contextlib.suppress(ExternalShutdownException):
             self._executor.spin()
 
     def transition(self, name: str) -> bool:
-        return bool(self._ros.transition(self.stage, names.POLICY_NODE, name))
+        """Whether the lifecycle transition succeeded."""
+        self._ros.wait_for(self._change.service_is_ready, 30.0, "change_state")
+        number = getattr(Transition, f"TRANSITION_{name.upper()}")
+        future = self._change.call_async(ChangeState.Request(transition=Transition(id=number)))
+        self._ros.wait_for(future.done, 30.0, f"end of {name}")
+        return bool(future.result().success)
 
     def lifecycle_state(self) -> str:
         return str(self._ros.state(self.stage, names.POLICY_NODE))
@@ -274,10 +285,3 @@ def run(ros: Any, stage: Stage, model_folder: Path) -> Iterator[Callable[..., Ru
     yield make
     for runner in runners:
         runner.close()
-
-
-def is_empty(time: float) -> bool:
-    return math.isnan(time)
-
-
-__all__ = ["Runner", "Stage", "is_empty", "np"]

@@ -6,11 +6,13 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from std_msgs.msg import String
 
-from xvla_ros import ee6d
+from xvla_ros import ee6d, names
 from xvla_ros.geometry import Pose
 from xvla_ros.model.checkpoint import weights_hash
 from xvla_ros.msg import PolicyStatus
+from xvla_ros.nodes import qos
 
 
 def test_chunks_are_canonical_and_carry_their_provenance(ros, stage, run, model_folder):
@@ -60,7 +62,7 @@ def test_a_camera_that_stops_stalls_the_policy_within_a_second_and_no_chunk_is_o
     ros.wait_for(lambda: len(stage.chunks) >= 2, what="chunks")
     ros.wait_for(lambda: stage.state() == PolicyStatus.RUNNING, what="RUNNING")
     stage.silent.add("wrist/image_raw")
-    stopped = ros.wait_for(stage.now)
+    stopped = stage.now()
     last = stage.sent["wrist/image_raw"][-1]
     ros.wait_for(lambda: stage.state() == PolicyStatus.STALLED, 1.0, "STALLED within a second")
     status = stage.status
@@ -181,7 +183,7 @@ def test_a_network_that_answers_nan_publishes_nothing_and_can_be_replaced(
 
 def test_the_commanded_pose_is_the_proprio_while_it_is_being_followed(ros, stage, run):
     ready = stage.ready_pose()
-    commanded = Pose(ready.position + [0.01, 0.0, 0.0], ready.rotation)
+    commanded = Pose(ready.position + np.array([0.01, 0.0, 0.0]), ready.rotation)
     stage.plan = stage.holding(commanded, epoch=4, latency=0.2)
     policy = run()
     policy.start()
@@ -212,11 +214,6 @@ def test_the_commanded_pose_is_the_proprio_while_it_is_being_followed(ros, stage
 
 
 def test_the_instruction_comes_by_topic_and_none_means_idle(ros, stage, run):
-    from std_msgs.msg import String
-
-    from xvla_ros import names
-    from xvla_ros.nodes import qos
-
     policy = run(instruction="")
     policy.start()
     ros.wait_for(
