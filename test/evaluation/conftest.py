@@ -26,6 +26,19 @@ def live_bag():
 
 
 @pytest.fixture(scope="session")
+def bags():
+    """The module of that name: bags with known content."""
+    return _load("bags")
+
+
+@pytest.fixture(scope="session")
+def turner():
+    """The module of that name: a policy that knows what the arm in those bags does."""
+    _load("bags")
+    return _load("turner")
+
+
+@pytest.fixture(scope="session")
 def picture():
     """A picture that JPEG keeps well: grey with a white square."""
     image = np.full((480, 640, 3), 90, dtype=np.uint8)

@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from xvla_ros.evaluation import so3
 from xvla_ros.evaluation.open_loop_metrics import TIMES
 from xvla_ros.evaluation.outcome import POLICY
 from xvla_ros.evaluation.report.frames import FrameSource, Pictures, data_uri
@@ -25,6 +24,7 @@ _WORST = 12
 _APART_S = 1.5
 # Chunks drawn step by step; 30 steps are about 2 kB of text.
 _MOST_CHUNKS = 600
+_TINY = 1e-12
 _RANKS = ("mm_1s", "deg_1s", "mm_end", "grip")
 _COLUMNS = (
     *("bag", "episode", "index", "time_s", "stamp_ns", "instruction", "noise_seed"),
@@ -149,10 +149,10 @@ class _Moments:
     def chunk(self, index: int) -> dict[str, Any]:
         """Motion of a moment: mm, degrees of the rotation since the start, gripper."""
         predicted, actual = self.paths(index)
-        start = self.start(index).rotation
-        turned, was, closed, command, held, spread, steps = self._row(
+        start, turned, was, closed, command, held, spread, steps = self._row(
             index,
-            *("predicted_rotation", "actual_rotation", "predicted_closed", "predicted_command"),
+            *("start_rotation", "predicted_rotation", "actual_rotation"),
+            *("predicted_closed", "predicted_command"),
             *("actual_closed", "spread_mm", "limit_steps"),
         )
         return {
@@ -226,10 +226,22 @@ def _millimetres(path: Array) -> list[list[float | None]]:
     return [_rounded(1000.0 * row, 1) for row in path]
 
 
-def _turns(start: Array, quaternions: Sequence[float]) -> list[list[float | None]]:
-    """Rotation vectors in degrees about the base's axes, from the start on, which is zero."""
-    matrices = np.stack([matrix_from_quaternion(q) for q in _rows(quaternions, 4)])
-    vectors = np.degrees(so3.log(matrices @ start.T))
+def _turns(start: Sequence[float], quaternions: Sequence[float]) -> list[list[float | None]]:
+    """Rotation vectors in degrees about the base's axes, from the start on, which is zero.
+
+    Args:
+        start: quaternion (x, y, z, w).
+        quaternions: (4H,), row-major.
+    """
+    w, v = start[3], -np.asarray(start[:3], dtype=np.float64)
+    q = _rows(quaternions, 4)
+    # The product of each with the inverse of the start.
+    turned = q[:, 3:] * v + w * q[:, :3] + np.cross(q[:, :3], v)
+    scalar = q[:, 3] * w - q[:, :3] @ v
+    turned = np.where(scalar[:, None] < 0.0, -turned, turned)
+    sine = np.linalg.norm(turned, axis=1)
+    angle = 2.0 * np.degrees(np.arctan2(sine, np.abs(scalar)))
+    vectors = turned * (angle / np.maximum(sine, _TINY))[:, None]
     return [_rounded(row, 1) for row in np.vstack([np.zeros(3), vectors])]
 
 

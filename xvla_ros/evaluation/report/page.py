@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
@@ -66,10 +67,8 @@ def assemble(title: str, content: Mapping[str, Any], scripts: Sequence[str]) -> 
         "DATA": _embedded(content),
         "SCRIPT": "\n".join(_text(name) for name in scripts),
     }
-    page = _text("page.html")
-    for name, text in parts.items():
-        page = page.replace(f"@{name}@", text, 1)
-    return page
+    # In one pass, so that nothing inside of the parts is taken for a place of another.
+    return re.sub(r"@([A-Z]+)@", lambda place: parts[place[1]], _text("page.html"))
 
 
 def _text(name: str) -> str:
