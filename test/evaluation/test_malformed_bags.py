@@ -153,9 +153,7 @@ def no_message(bags, path):
 def names_in_another_order_and_more_of_them(bags, path):
     names = ("right_finger", "pan", "wrist_rotate", *reversed(bags.NAMES[:5]), "left_finger")
     messages = [
-        bags.Message(
-            bags.JOINTS, t, bags.joint_state(t, bags.angles(t), 0.02, names, {"pan": 1.0})
-        )
+        bags.Message(bags.JOINTS, t, bags.joint_state(t, bags.angles(t), 0.02, names, {"pan": 1.0}))
         for t in bags.times(8.0, 50.0)
     ]
     return bags.write(path, [*bags.told(), *messages, *bags.camera(8.0)])
@@ -173,8 +171,7 @@ def gripper_in_messages_of_its_own(bags, path):
 
 def images_without_stamps(bags, path):
     camera = [
-        bags.Message(bags.FRONT, t, bags.image(0.0, bags.picture(t)))
-        for t in bags.times(8.0, 10.0)
+        bags.Message(bags.FRONT, t, bags.image(0.0, bags.picture(t))) for t in bags.times(8.0, 10.0)
     ]
     return bags.write(path, [*bags.told(), *bags.joints(8.0), *camera])
 
@@ -260,9 +257,7 @@ def frames_that_are_no_jpeg(bags, path):
 def joint_states_that_are_nan(bags, path):
     nan = np.full(6, np.nan)
     messages = [
-        bags.Message(
-            bags.JOINTS, t, bags.joint_state(t, nan if k % 10 == 0 else bags.angles(t))
-        )
+        bags.Message(bags.JOINTS, t, bags.joint_state(t, nan if k % 10 == 0 else bags.angles(t)))
         for k, t in enumerate(bags.times(8.0, 50.0))
     ]
     return bags.write(path, [*bags.told(), *messages, *bags.camera(8.0)])

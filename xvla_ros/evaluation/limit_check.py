@@ -49,6 +49,7 @@ class LimitChecker:
         params = replace(self._scheduler, command_rate_hz=1.0 / period)
         scheduler = ChunkScheduler(params)
         limiter = StepLimiter(self._arm, self._executor.limits)
+        scheduler.set_workspace(limiter.box())
         commander = ArmCommander(scheduler, self._arm, limiter, None)
         commander.start_from(measured, chunk.stamp, self._executor.resume_tolerance_rad)
         try:

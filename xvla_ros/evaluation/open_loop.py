@@ -22,7 +22,7 @@ from xvla_ros.evaluation.events import Event, ImageSeen, InstructionSeen, Joints
 from xvla_ros.evaluation.events import Recording as EventRecording
 from xvla_ros.evaluation.limit_check import LimitChecker
 from xvla_ros.evaluation.outcome import Judge, Moment, Outcome
-from xvla_ros.evaluation.truth import MotionTrack, arm_row
+from xvla_ros.evaluation.truth import JointReader, MotionTrack
 from xvla_ros.images import ImageError
 from xvla_ros.observation import Limits, Observation, ViewSpec
 from xvla_ros.runtime.interface import Policy, PredictionError
@@ -109,6 +109,7 @@ class OpenLoop:
         self._instruction = settings.instruction or recording.first_instruction
         self._observer = self._make_observer()
         self._track = MotionTrack(settings.truth_max_gap_s)
+        self._joint_reader = JointReader()
         self._splitter = EpisodeSplitter(settings.episode_gap_s, recording.first_instruction)
         self._limits = LimitChecker(settings.scheduler, settings.executor)
         self._judge = Judge(
@@ -148,7 +149,7 @@ class OpenLoop:
             now = max(event.time, self._now)
             self._tick_until(now)
             self._now = now
-            row = arm_row(event.names, event.positions) if isinstance(event, JointsSeen) else None
+            row = self._read(event)
             if self._splitter.begins(event, None if row is None else row[:6]):
                 yield from self._end_episode()
             if self._episode is None:
@@ -191,6 +192,12 @@ class OpenLoop:
         self._observer.restart()
         self._judge.earlier = None
         self._episode = None
+
+    def _read(self, event: Event) -> Array | None:
+        """Row of a joint state that has all of the arm."""
+        if not isinstance(event, JointsSeen):
+            return None
+        return self._joint_reader.row(event.names, event.positions)
 
     def _take(self, event: Event, now: float, row: Array | None) -> None:
         assert self._episode is not None

@@ -9,26 +9,51 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from xvla_ros.arm.gripper import closed_from_finger
+from xvla_ros.arm.constants import ARM_JOINTS, GRIPPER_JOINT, LEFT_FINGER
+from xvla_ros.arm.gripper import closed_from_finger, finger_from_motor
 from xvla_ros.arm.kinematics import WidowX250s
-from xvla_ros.arm.mapping import read_joint_state
 
 Array = NDArray[np.float64]
 
 _SAME_TIME_S = 1e-9
 
 
-def arm_row(names: Sequence[str], positions: Sequence[float]) -> Array | None:
-    """Joints (6,) in rad and the gripper's closed fraction (NaN = unknown) of a joint state.
+class JointReader:
+    """Reads joint states by name, many with the same names one after another."""
 
-    None where the message has not all of the arm's joints.
-    """
-    try:
-        reading = read_joint_state(names, positions)
-    except ValueError:
-        return None
-    closed = np.nan if reading.finger is None else closed_from_finger(reading.finger)
-    return np.array([*reading.joints, closed])
+    def __init__(self) -> None:
+        self._names: tuple[str, ...] = ()
+        self._order: list[int] | None = None
+
+    def row(self, names: Sequence[str], positions: Sequence[float]) -> Array | None:
+        """Joints (6,) in rad and the gripper's closed fraction (NaN = unknown).
+
+        None where the message has not all of the arm's joints, or one is not finite.
+        """
+        if tuple(names) != self._names:
+            self._names = tuple(names)
+            self._order = _order(self._names)
+        if self._order is None or len(positions) != len(self._names):
+            return None
+        values = np.asarray(positions, dtype=np.float64)
+        arm = values[self._order[:6]]
+        if not np.isfinite(arm).all():
+            return None
+        return np.append(arm, _closed(self._names, values))
+
+
+def _order(names: Sequence[str]) -> list[int] | None:
+    index = {name: k for k, name in enumerate(names)}
+    return [index[name] for name in ARM_JOINTS] if index.keys() >= set(ARM_JOINTS) else None
+
+
+def _closed(names: Sequence[str], values: Array) -> float:
+    """From the left finger, else from the motor; ros2_control's driver leaves the finger NaN."""
+    if LEFT_FINGER in names and np.isfinite(finger := values[names.index(LEFT_FINGER)]):
+        return closed_from_finger(float(finger))
+    if GRIPPER_JOINT in names and np.isfinite(motor := values[names.index(GRIPPER_JOINT)]):
+        return closed_from_finger(finger_from_motor(float(motor)))
+    return float("nan")
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +97,7 @@ class MotionTrack:
         return self._stamps[0] if self._stamps else np.inf
 
     def add(self, stamp: float, row: Array) -> None:
-        """Keeps a row of `arm_row`; one that is late is left out."""
+        """Keeps a row of `JointReader`; one that is late is left out."""
         if stamp > self.latest:
             self._stamps.append(stamp)
             self._rows.append(row)
