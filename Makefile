@@ -62,7 +62,7 @@ $(STAMP)-venv: constraints.txt setup.py package.xml scripts/ros_wheels.txt \
 $(STAMP)-build: $(STAMP)-venv CMakeLists.txt package.xml scripts/link_install.py \
     $(wildcard msg/*.msg srv/*.srv action/*.action config/* launch/*) | preflight
 	@echo 'Building the messages (a minute, once) ...'
-	@AMENT_PREFIX_PATH='$(VENV)' CMAKE_PREFIX_PATH='$(VENV)' PATH="$(BIN):$$PATH" \
+	@AMENT_PREFIX_PATH='$(VENV)' CMAKE_PREFIX_PATH='$(VENV)' PATH="$(BIN):$$PATH" MAKEFLAGS= \
 	  $(BIN)/colcon --log-level error build --symlink-install \
 	  --cmake-args -DBUILD_TESTING=OFF '-DPython3_EXECUTABLE=$(BIN)/python'
 	@$(BIN)/python scripts/link_install.py '$(PREFIX)'

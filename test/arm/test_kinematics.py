@@ -2,7 +2,6 @@
 
 import warnings
 
-import mujoco
 import numpy as np
 import pinocchio as pin
 import pytest
@@ -11,6 +10,7 @@ from hypothesis import strategies as st
 
 from xvla_ros.arm.kinematics import WidowX250s
 from xvla_ros.geometry import Pose, so3_exp
+from xvla_ros.sim.cameras import import_mujoco
 
 ARM = WidowX250s()
 # interbotix_ros_manipulators, wx250s.urdf.xacro: axis and origin of each joint.
@@ -87,6 +87,7 @@ def test_forward_kinematics_equal_the_published_screw_axes():
 
 
 def test_forward_kinematics_equal_mujoco():
+    mujoco = import_mujoco()
     body = f'<site name="ee" pos="{EE[0]} {EE[1]} {EE[2]}"/>'
     for name, axis, origin in reversed(URDF):
         numbers = [" ".join(map(str, v)) for v in (origin, axis)]

@@ -19,8 +19,9 @@ def packed_yuv(luma_first):
     """4:2:2 of flat halves: chrominance is the same for neighbours."""
     yuv = cv2.cvtColor(RGB, cv2.COLOR_RGB2YUV).astype(np.float64)
     # Video range, BT.601, as the cameras' formats have it.
-    y = 16.0 + yuv[..., 0] * 219.0 / 255.0
-    u = 128.0 + 224.0 / 255.0 * 0.564 / 0.492 * 0.5 / 0.5 * (yuv[..., 1] - 128.0) * 1.0
+    y = 16.0 + 219.0 / 255.0 * yuv[..., 0]
+    # OpenCV's U and V are 0.492 (B - Y) and 0.877 (R - Y).
+    u = 128.0 + 224.0 / 255.0 * 0.564 / 0.492 * (yuv[..., 1] - 128.0)
     v = 128.0 + 224.0 / 255.0 * 0.713 / 0.877 * (yuv[..., 2] - 128.0)
     out = np.empty((*y.shape, 2))
     first, second = (0, 1) if luma_first else (1, 0)

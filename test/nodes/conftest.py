@@ -38,7 +38,7 @@ TRANSITIONS = {
 }
 
 
-def wait_for(condition: Callable[[], Any], timeout: float = 15.0, what: str = "") -> Any:
+def wait_for(condition: Callable[[], Any], timeout: float = 30.0, what: str = "") -> Any:
     """The condition's first true value; fails the test if none comes in time."""
     end = time.monotonic() + timeout
     while True:

@@ -2,27 +2,29 @@
 
 import threading
 import time
-from itertools import pairwise
 from pathlib import Path
-from statistics import median
 from xml.etree import ElementTree
 
 import pytest
+import yaml
 
+from xvla_ros import names, resources
+from xvla_ros.evaluation.closed_loop import CAMERAS
 from xvla_ros.nodes import fast_dds
 from xvla_ros.nodes.parameters.declaration import ParameterRefused, defaults
 from xvla_ros.nodes.parameters.sim import SIM_PARAMETERS, check, settings
-from xvla_ros.nodes.sim_loop import PeriodicThread
+from xvla_ros.nodes.sim_loop import PeriodicThread, next_deadline
+from xvla_ros.training.recipe import Recipe
 
 
 class Ticks:
-    """A thread whose ticks are noted; the second one stalls."""
+    """A thread whose ticks are noted."""
 
-    def __init__(self, stall: float = 0.0, fail_at: int = -1) -> None:
+    def __init__(self, fail_at: int = -1) -> None:
         self.times: list[float] = []
         self.errors: list[Exception] = []
         self.threads: list[str] = []
-        self.stall, self.fail_at = stall, fail_at
+        self.fail_at = fail_at
         self.thread = PeriodicThread(
             "ticker",
             lambda: 0.01,
@@ -37,8 +39,6 @@ class Ticks:
 
     def tick(self) -> None:
         self.times.append(time.monotonic())
-        if len(self.times) == 2:
-            time.sleep(self.stall)
         if len(self.times) == self.fail_at:
             raise RuntimeError("broken")
 
@@ -50,36 +50,30 @@ def wait(condition) -> None:
         time.sleep(0.002)
 
 
-def test_ticks_that_were_missed_in_a_stall_are_not_made_up_for():
-    ticks = Ticks(stall=0.3)
+def test_it_ticks_until_it_is_stopped():
+    ticks = Ticks()
     ticks.thread.start()
     wait(lambda: len(ticks.times) >= 12)
     ticks.thread.stop()
-    # Thirty deadlines passed during the stall; at most one more tick follows at once.
-    after = ticks.times[1] + 0.3
-    assert sum(t < after + 0.009 for t in ticks.times[2:]) <= 2
-    count = len(ticks.times)
-    time.sleep(0.05)
-    assert len(ticks.times) == count, "stopped"
+    assert not ticks.errors
+    # Set up and torn down in the thread, which has ended.
     assert ticks.threads == ["ticker", "ticker"]
+    # Never faster than asked, but for what is made up after a stall.
+    assert ticks.times[-1] - ticks.times[0] > 0.05
 
 
-def test_the_mean_rate_is_kept_although_each_tick_is_a_little_late():
-    late: list[float] = []
-    errors: list[Exception] = []
+def test_a_tick_that_is_late_does_not_delay_the_next():
+    assert next_deadline(5.0, 0.02, now=5.015) == pytest.approx(5.02)
+    assert next_deadline(5.0, 0.02, now=5.035) == pytest.approx(5.02)
 
-    def tick() -> None:
-        late.append(time.monotonic())
-        time.sleep(0.005)
 
-    thread = PeriodicThread("late", lambda: 0.02, tick, errors.append)
-    thread.start()
-    wait(lambda: len(late) >= 26)
-    thread.stop()
-    assert not errors
-    # Counted from the end of each tick, the period would be 25 ms.
-    periods = [b - a for a, b in pairwise(late)]
-    assert median(periods) == pytest.approx(0.02, abs=0.0025)
+def test_ticks_that_were_missed_in_a_stall_are_not_made_up_for():
+    due, now, at_once = 5.0, 5.3, 0
+    # Each tick at once takes no time; those after it are in the future.
+    while (due := next_deadline(due, 0.01, now)) <= now:
+        at_once += 1
+    assert at_once <= 2
+    assert now < due <= now + 0.01 + 1e-9
 
 
 def test_an_exception_in_a_tick_ends_the_thread_and_is_told():
@@ -148,3 +142,11 @@ def test_a_camera_rate_that_cannot_be_drawn_is_refused():
     rate = next(p for p in SIM_PARAMETERS if p.name == "camera_rate_hz")
     with pytest.raises(ParameterRefused, match=r"allowed is 0\.5 to 30 Hz"):
         rate.check(500.0)
+
+
+def test_the_view_slots_are_filled_as_the_demo_policy_was_trained():
+    document = yaml.safe_load(resources.config_file("sim.yaml").read_text())
+    slots = document[f"/**/{names.POLICY_NODE}"]["ros__parameters"]["cameras"]
+    topics = [slots[str(slot)]["topic"] for slot in range(3)]
+    assert topics == [*map(names.sim_camera, CAMERAS), ""]
+    assert Recipe().cameras == CAMERAS

@@ -12,6 +12,7 @@ import pytest
 from xvla_ros.nodes.last_command import LastCommand
 from xvla_ros.nodes.period import PeriodMeter
 from xvla_ros.nodes.priority import raise_priority
+from xvla_ros.scheduler.arm_io import HeldCommand
 
 
 def test_the_period_is_that_of_the_ticks_and_a_pause_does_not_count():
@@ -53,12 +54,15 @@ def test_without_permission_the_priority_stays_and_is_called_normal(monkeypatch)
 
 
 def test_the_last_command_is_remembered_for_a_minute(tmp_path):
-    joints = np.arange(6.0)
+    command = HeldCommand(np.arange(6.0), 1.0)
     first = LastCommand(tmp_path / "state" / "last")
     assert first.read(100.0) is None
-    first.write(joints, 100.0)
+    first.write(command, 100.0)
     second = LastCommand(tmp_path / "state" / "last")
-    assert np.array_equal(np.asarray(second.read(101.0)), joints)
+    kept = second.read(101.0)
+    assert kept is not None
+    assert np.array_equal(kept.joints, command.joints)
+    assert kept.gripper_closed == 1.0
     assert second.read(161.0) is None
     assert second.read(99.0) is None
 
@@ -66,7 +70,7 @@ def test_the_last_command_is_remembered_for_a_minute(tmp_path):
 def test_a_last_command_that_cannot_be_written_or_read_is_none(tmp_path):
     (tmp_path / "file").write_text("in the way")
     unwritable = LastCommand(tmp_path / "file" / "last")
-    unwritable.write(np.zeros(6), 100.0)
+    unwritable.write(HeldCommand(np.zeros(6), 0.0), 100.0)
     assert unwritable.read(100.0) is None
     (tmp_path / "short").write_bytes(b"abc")
     assert LastCommand(tmp_path / "short").read(100.0) is None

@@ -12,7 +12,7 @@ from xvla_ros.arm import constants
 from xvla_ros.arm.kinematics import WidowX250s
 from xvla_ros.chunk import ChunkRefused, Refusal
 from xvla_ros.geometry import Pose, so3_exp
-from xvla_ros.scheduler.arm_io import JointMeasurement
+from xvla_ros.scheduler.arm_io import HeldCommand, JointMeasurement
 from xvla_ros.scheduler.executor import ArmExecutor
 from xvla_ros.scheduler.params import ExecutorParams, LimitParams, SchedulerParams, TrackingParams
 from xvla_ros.scheduler.scheduler import ChunkScheduler
@@ -137,15 +137,26 @@ def test_switching_on_never_moves_the_arm(rig):
 def test_the_first_command_is_the_last_one_if_the_arm_is_still_there():
     """A sagging arm is not let down further by a restart."""
     told = READY + np.array([0, 0.03, -0.02, 0, 0.01, 0])
-    rig = Rig(READY, last_command=told)
+    rig = Rig(READY, last_command=HeldCommand(told, 0.0))
     rig.enable()
     np.testing.assert_allclose(rig.tick().joints, told, atol=1e-12)
 
 
-def test_the_first_command_is_the_measured_pose_if_the_arm_has_been_moved():
-    rig = Rig(READY, last_command=READY + 0.3)
+def test_a_gripper_that_holds_something_keeps_its_command_through_a_restart():
+    """It is measured open by the width of the thing; told to stay there, it would let go."""
+    rig = Rig(READY, last_command=HeldCommand(READY, 1.0))
+    rig.gripper = 0.4
     rig.enable()
-    np.testing.assert_allclose(rig.tick().joints, READY, atol=1e-12)
+    assert {c.gripper_closed for c in rig.run(0.5)} == {1.0}
+
+
+def test_the_first_command_is_the_measured_pose_if_the_arm_has_been_moved():
+    rig = Rig(READY, last_command=HeldCommand(READY + 0.3, 1.0))
+    rig.gripper = 0.4
+    rig.enable()
+    command = rig.tick()
+    np.testing.assert_allclose(command.joints, READY, atol=1e-12)
+    assert command.gripper_closed == 0.4
 
 
 def test_outside_the_workspace_actuation_is_refused_with_the_way_back():
@@ -326,6 +337,10 @@ def test_the_joints_keep_their_margin_and_their_speed(kit):
     assert (joints >= ARM.lower + 0.05 - 1e-9).all()
     assert fractions(commands).max() <= 2.0 + 1e-9
     assert rig.executor.limits["joint_limit"] > 0
+    # It brakes before the limit: 5 /s^2 times 0.9 rad/s, not from 0.9 rad/s to 0 in a period.
+    speeds = np.array([a.pose.distance(b.pose)[1] for a, b in pairwise(commands)]) / PERIOD
+    assert speeds.max() > 0.8
+    assert np.abs(np.diff(speeds)).max() < 0.2
 
 
 def test_an_arm_that_starts_inside_the_margin_may_only_leave_it(kit):
@@ -429,8 +444,10 @@ def test_without_any_joint_states_there_is_no_command():
     assert not command.publish
     assert command.joints is None
     assert "joint states" in command.message
+    assert rig.executor.status().message == command.message
     assert not rig.executor.set_actuation(True, 0.0, None).accepted
     assert rig.executor.hold(0.0) is None
+    assert rig.tick().message == ""
 
 
 def test_a_stop_in_mid_motion_rests_at_once_and_latches(rig, kit):

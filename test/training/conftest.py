@@ -28,7 +28,7 @@ def recipe() -> Recipe:
         network=TINY,
         optimisation=Optimisation(steps=6, batch=4, warm_up_steps=2),
         collection=Collection(
-            expert_episodes=2, rounds=(2,), round_episodes=1, round_delay=2, per_job=1
+            expert_episodes=2, rounds=(2,), round_episodes=1, round_delay=2, per_job=2
         ),
     )
 

@@ -16,7 +16,7 @@ from xvla_ros.nodes.backends.base import Backend
 from xvla_ros.nodes.conversions import chunk_from_msg
 from xvla_ros.nodes.joint_input import JointInput
 from xvla_ros.nodes.last_command import LastCommand
-from xvla_ros.scheduler.arm_io import ArmCommand, JointMeasurement, Outcome
+from xvla_ros.scheduler.arm_io import ArmCommand, HeldCommand, JointMeasurement, Outcome
 from xvla_ros.scheduler.executor import ArmExecutor
 
 _REST_S = 1.0
@@ -134,5 +134,6 @@ class CommandLoop:
             return False
         ahead = self.point_periods * self.period
         self.backend.send(command.joints, command.velocities, command.gripper_closed, ahead)
-        self._last_command.write(command.joints, time.time())
+        held = HeldCommand(command.joints, command.gripper_closed)
+        self._last_command.write(held, time.time())
         return True

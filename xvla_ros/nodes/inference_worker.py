@@ -9,8 +9,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable
-from concurrent.futures import CancelledError, Future
-from concurrent.futures import TimeoutError as NotYet
+from concurrent.futures import CancelledError, Future, wait
 from typing import Any, TypeVar
 
 Result = TypeVar("Result")
@@ -42,22 +41,24 @@ class InferenceWorker:
             CancelledError: the worker has been abandoned meanwhile.
         """
         future = self.submit(job)
-        while not self._abandoned.is_set():
-            try:
-                return future.result(_POLL_S)
-            except NotYet:  # noqa: PERF203 - the loop is there to wait
-                if future.done():  # the function's own timeout
-                    raise
-        raise CancelledError("the worker was abandoned")
+        while not self.abandoned:
+            if wait([future], _POLL_S).done:
+                return future.result()
+        raise CancelledError("given up because of the shutdown")
 
     def abandon(self) -> None:
         """Nobody waits any longer for what the thread is doing."""
         self._abandoned.set()
 
+    @property
+    def abandoned(self) -> bool:
+        """Whether `abandon` was called."""
+        return self._abandoned.is_set()
+
     def close(self, timeout: float) -> bool:
         """Ends the thread after what is queued; false if that takes longer than `timeout` s."""
         self._jobs.put(None)
-        self._thread.join(0.0 if self._abandoned.is_set() else timeout)
+        self._thread.join(0.0 if self.abandoned else timeout)
         return not self._thread.is_alive()
 
     def _run(self) -> None:

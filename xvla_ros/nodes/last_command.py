@@ -13,20 +13,21 @@ import struct
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
-_FORMAT = struct.Struct("<7d")
+from xvla_ros.scheduler.arm_io import HeldCommand
+
+_FORMAT = struct.Struct("<8d")
 _MAX_AGE_S = 60.0
 
 
 class LastCommand:
-    """A time and six joint angles in a small file, written with one system call."""
+    """A time, six joint angles and the gripper in a small file, written with one system call."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def read(self, now: float) -> NDArray[np.float64] | None:
-        """The joint angles (6,) in rad, None where none were written in the last minute.
+    def read(self, now: float) -> HeldCommand | None:
+        """The command, None where none was written in the last minute.
 
         Args:
             now: seconds since 1970.
@@ -38,16 +39,17 @@ class LastCommand:
         if len(data) != _FORMAT.size:
             return None
         written, *values = _FORMAT.unpack(data)
-        joints = np.array(values)
         fresh = 0.0 <= now - written <= _MAX_AGE_S
-        return joints if fresh and np.isfinite(joints).all() else None
+        if not fresh or not np.isfinite(values).all():
+            return None
+        return HeldCommand(np.array(values[:-1]), values[-1])
 
-    def write(self, joints: NDArray[np.float64], now: float) -> None:
-        """Keeps joint angles (6,) sent at `now`, seconds since 1970."""
+    def write(self, command: HeldCommand, now: float) -> None:
+        """Keeps a command sent at `now`, seconds since 1970."""
         with contextlib.suppress(OSError):
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             file = os.open(self._path, os.O_WRONLY | os.O_CREAT, 0o600)
             try:
-                os.pwrite(file, _FORMAT.pack(now, *joints), 0)
+                os.pwrite(file, _FORMAT.pack(now, *command.joints, command.gripper_closed), 0)
             finally:
                 os.close(file)

@@ -9,7 +9,6 @@ from typing import Any, TypeAlias
 
 from builtin_interfaces.msg import Time
 from rclpy.node import Node
-from rclpy.subscription import Subscription
 from sensor_msgs.msg import CompressedImage, Image, JointState
 
 from xvla_ros import names
@@ -26,7 +25,7 @@ AnyImage: TypeAlias = Image | CompressedImage
 
 
 class PolicyInputs:
-    """Cameras, joint states and plans of one configured policy node.
+    """Cameras, joint states and plans of one policy node.
 
     Args:
         node: gets the subscriptions.
@@ -48,11 +47,9 @@ class PolicyInputs:
             parameters.limits(values),
             parameters.proprio(values),
         )
-        self._subscriptions = [
-            node.create_subscription(JointState, joints_topic, self._on_joints, qos.JOINT_STATES),
-            node.create_subscription(PlanMsg, names.PLAN, self._on_plan, qos.PLAN),
-            *self._camera_subscriptions(values),
-        ]
+        node.create_subscription(JointState, joints_topic, self._on_joints, qos.JOINT_STATES)
+        node.create_subscription(PlanMsg, names.PLAN, self._on_plan, qos.PLAN)
+        self._subscribe_cameras(values)
         self._plan_fault = ""
 
     @property
@@ -80,24 +77,14 @@ class PolicyInputs:
         """The exact stamps of the images."""
         return [m.header.stamp for m in observation.images if m is not None]
 
-    def destroy(self) -> None:
-        """Ends the subscriptions."""
-        for subscription in self._subscriptions:
-            self._node.destroy_subscription(subscription)
-        self._subscriptions = []
-
-    def _camera_subscriptions(self, values: Values) -> list[Subscription]:
-        subscriptions = []
+    def _subscribe_cameras(self, values: Values) -> None:
         for slot, view in enumerate(self._views):
             if view is None:
                 continue
             compressed = values[f"cameras.{slot}.transport"] == parameters.COMPRESSED
             kind: type = CompressedImage if compressed else Image
             callback: Callable[[Any], None] = partial(self._on_image, slot)
-            subscriptions.append(
-                self._node.create_subscription(kind, view.topic, callback, qos.IMAGE)
-            )
-        return subscriptions
+            self._node.create_subscription(kind, view.topic, callback, qos.IMAGE)
 
     def _now(self) -> float:
         return convert.now_seconds(self._node.get_clock())

@@ -98,8 +98,8 @@ class PolicyLoop:
 
     def deactivate(self, timeout: float) -> bool:
         """No chunk is published after this; false if the inference still runs after `timeout` s."""
-        self._active = False
         with self._lock:
+            self._active = False
             self._generation += 1
         return self._future is None or bool(wait([self._future], timeout).done)
 
@@ -112,6 +112,7 @@ class PolicyLoop:
 
     def try_start(self) -> bool:
         """Starts an inference if one is due, none is running, and there is something to see."""
+        generation = self._generation
         if not (self._active and self.settings.instruction) or self.busy:
             return False
         now = self._clock()
@@ -127,13 +128,15 @@ class PolicyLoop:
             sequence=self.sequence + 1,
             frames=self._frames,
         )
-        self.proprio_source = request.proprio.source
-        self._started = time.monotonic()
         with self._lock:
-            generation = self._generation
-        self._future = self._worker.submit(
-            lambda: self._infer(observation, request, generation, now - observation.stamp)
-        )
+            # A deactivation, which comes from another thread, sees the inference or prevents it.
+            if generation != self._generation:
+                return False
+            self._started = time.monotonic()
+            self._future = self._worker.submit(
+                lambda: self._infer(observation, request, generation, now - observation.stamp)
+            )
+        self.proprio_source = request.proprio.source
         return True
 
     @property

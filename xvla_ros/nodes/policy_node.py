@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from concurrent.futures import CancelledError
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from diagnostic_msgs.msg import DiagnosticArray
 from rclpy.clock import Clock
 from rclpy.clock_type import ClockType
-from rclpy.lifecycle import LifecyclePublisher
 from rclpy.parameter import Parameter as RosParameter
-from rclpy.timer import Timer
 from std_msgs.msg import String
 
 from xvla_ros import names
@@ -30,7 +28,7 @@ from xvla_ros.nodes.lifecycle import LifecycleNode
 from xvla_ros.nodes.parameters.declaration import Values, declare, read
 from xvla_ros.nodes.policy_inputs import PolicyInputs
 from xvla_ros.nodes.policy_loop import PolicyLoop, Settings
-from xvla_ros.nodes.policy_state import Assessment, State
+from xvla_ros.nodes.policy_state import Announcer, Assessment, State
 from xvla_ros.nodes.run_task import TaskServer, faults
 from xvla_ros.nodes.task_monitor import End, Progress, TaskMonitor, TaskParams
 from xvla_ros.parameters import policy as parameters
@@ -48,40 +46,39 @@ _ABANDON_S = 2.0
 _THREADS = 4
 
 
-@dataclass
-class _Configured:
-    """What exists between configure and cleanup."""
-
-    inputs: PolicyInputs
-    publisher: LifecyclePublisher
-    loop: PolicyLoop
-    timer: Timer
-    diagnostics: policy_report.Diagnostics
-
-
 class PolicyNode(LifecycleNode):
-    """Lifecycle shell of the policy."""
+    """Lifecycle shell of the policy.
 
-    expected_errors = (ValueError, OSError, DeviceError)
+    Everything of ROS lives as long as the node; configure and cleanup make and free the model
+    alone. rclpy cannot destroy a subscription safely while another thread waits for it.
+    """
+
+    expected_errors = (ValueError, OSError, DeviceError, CancelledError)
 
     def __init__(self, **options: Any) -> None:
         super().__init__(names.POLICY_NODE, **options)
         self._worker: InferenceWorker | None = None
         self._policy: Policy | None = None
-        self._configured: _Configured | None = None
+        self._loop: PolicyLoop | None = None
         self._model_values: Values | None = None
-        self._values = declare(
+        values = self._values = declare(
             self, parameters.POLICY_PARAMETERS, check=self._check, on_change=self._on_change
         )
         self._sequence = 0
         self._told = Assessment(State.IDLE)
-        self._status_time = self._diagnostics_time = -_STATUS_S
+        self._announcer = Announcer()
+        self._status_time = self._diagnostics_time = -_DIAGNOSTICS_S
+        self._chunks = self.create_lifecycle_publisher(ActionChunk, names.ACTION_CHUNK, qos.CHUNK)
         self._status = self.create_publisher(PolicyStatus, names.STATUS, qos.STATUS)
         self._diagnostics = self.create_publisher(
             DiagnosticArray, names.DIAGNOSTICS, qos.DIAGNOSTICS
         )
+        self._inputs = PolicyInputs(self, values)
+        self._report = policy_report.Diagnostics(self._inputs)
         self.create_subscription(String, names.INSTRUCTION, self._on_instruction, qos.INSTRUCTION)
         self._tasks = TaskServer(self, self._task_refusal, self._begin_task, self._apply)
+        period = 1.0 / parameters.number(values["policy_rate_hz"])
+        self._timer = self.create_timer(period, self._tick)
         # On the steady clock: a simulation that pauses must not silence the status.
         steady = Clock(clock_type=ClockType.STEADY_TIME)
         self.create_timer(_WATCH_S, self._watch, clock=steady)
@@ -89,7 +86,7 @@ class PolicyNode(LifecycleNode):
     # Lifecycle.
 
     def configure(self) -> None:
-        """Loads the model, runs it once, and subscribes."""
+        """Loads the model and runs it once."""
         values = self._values = read(self, parameters.POLICY_PARAMETERS)
         self._model_values = {p.name: values[p.name] for p in parameters.MODEL_PARAMETERS}
         if not values["model_path"]:
@@ -99,56 +96,46 @@ class PolicyNode(LifecycleNode):
         policy = self._policy = worker.call(partial(_load, values))
         loaded = time.monotonic()
         warm_up = worker.call(policy.warm_up)
-        inputs = PolicyInputs(self, values)
-        publisher = self.create_lifecycle_publisher(ActionChunk, names.ACTION_CHUNK, qos.CHUNK)
         robot = str(values["robot_name"])
-        loop = PolicyLoop(
+        self._loop = PolicyLoop(
             policy,
             worker,
-            inputs,
+            self._inputs,
             Frames(names.base_frame(robot), names.ee_frame(robot)),
             self._settings(),
             self._now,
-            publisher.publish,
+            self._chunks.publish,
             self.get_logger(),
             self._sequence,
         )
-        period = 1.0 / parameters.number(values["policy_rate_hz"])
-        timer = self.create_timer(period, loop.tick)
-        diagnostics = policy_report.Diagnostics(inputs)
-        self._configured = _Configured(inputs, publisher, loop, timer, diagnostics)
+        # With device auto it also tells why this one was chosen.
+        self.get_logger().info(f"device: {policy.device_description}")
         self.get_logger().info(
             f"model {values['model_path']} ({policy.model_hash[:12]}) on {policy.device}, "
             f"domain {policy.domain_id}, {len(policy.time_grid)} steps, {policy.approximation}: "
             f"loaded in {loaded - start:.1f} s, first run {warm_up:.1f} s; "
-            f"views {list(inputs.slots)} of {policy.num_views}"
+            f"views {list(self._inputs.slots)} of {policy.num_views}"
         )
 
     def activate(self) -> None:
         """Begins to act on the instruction."""
-        assert self._configured is not None
-        self._configured.loop.activate()
+        assert self._loop is not None
+        self._loop.activate()
 
     def deactivate(self) -> None:
         """Ends the task and the inferences; a running one is waited for, within a bound."""
         self._tasks.end(End.DEACTIVATED, "the node was deactivated")
-        configured = self._configured
-        if configured is None:
-            return
         timeout = parameters.number(self._values["stop_timeout_s"])
-        if not configured.loop.deactivate(timeout):
+        if self._loop is not None and not self._loop.deactivate(timeout):
             self.get_logger().error(
                 f"the running inference has not ended within {timeout:g} s; its result is dropped"
             )
 
     def cleanup(self) -> None:
         """Frees the device and everything that configure made."""
-        configured, self._configured = self._configured, None
-        if configured is not None:
-            self._sequence = configured.loop.sequence
-            self.destroy_timer(configured.timer)
-            configured.inputs.destroy()
-            self.destroy_lifecycle_publisher(configured.publisher)
+        loop, self._loop = self._loop, None
+        if loop is not None:
+            self._sequence = loop.sequence
         worker, self._worker = self._worker, None
         policy, self._policy = self._policy, None
         self._model_values = None
@@ -157,7 +144,7 @@ class PolicyNode(LifecycleNode):
         if policy is not None:
             worker.submit(policy.close)
         timeout = parameters.number(self._values["stop_timeout_s"])
-        if not worker.close(timeout):
+        if not worker.close(timeout) and not worker.abandoned:
             self.get_logger().error(
                 f"the inference thread has not ended within {timeout:g} s and is left behind"
             )
@@ -165,7 +152,7 @@ class PolicyNode(LifecycleNode):
     def shut_down(self) -> None:
         """Ends a configure in progress first: loading a model may take longer than one waits."""
         worker = self._worker
-        if worker is not None and self._configured is None:
+        if worker is not None and self._loop is None:
             worker.abandon()
             end = time.monotonic() + _ABANDON_S
             while self._worker is not None and time.monotonic() < end:
@@ -194,14 +181,12 @@ class PolicyNode(LifecycleNode):
 
     def _apply(self) -> None:
         """Hands changed values to the parts that run."""
-        configured = self._configured
-        if configured is None:
-            return
-        configured.loop.settings = self._settings()
-        configured.inputs.set_values(self._values)
+        self._inputs.set_values(self._values)
+        if self._loop is not None:
+            self._loop.settings = self._settings()
         period = round(1e9 / parameters.number(self._values["policy_rate_hz"]))
-        if configured.timer.timer_period_ns != period:
-            configured.timer.timer_period_ns = period
+        if self._timer.timer_period_ns != period:
+            self._timer.timer_period_ns = period
 
     def _settings(self) -> Settings:
         instruction = self._tasks.instruction or str(self._values["instruction"])
@@ -220,8 +205,8 @@ class PolicyNode(LifecycleNode):
         return None if self.is_active else "the node is not active"
 
     def _begin_task(self, max_duration: float) -> tuple[TaskMonitor, int]:
-        values, now, configured = self._values, self._now(), self._configured
-        plan = configured.inputs.proprio.plan(now) if configured else None
+        values, now, loop = self._values, self._now(), self._loop
+        plan = self._inputs.proprio.plan(now)
         params = TaskParams(
             settle_s=parameters.number(values["task.settle_s"]),
             settle_m=parameters.number(values["task.settle_m"]),
@@ -229,53 +214,52 @@ class PolicyNode(LifecycleNode):
             stall_s=parameters.number(values["task.stall_s"]),
         )
         monitor = TaskMonitor(params, max_duration, now, None if plan is None else plan.epoch)
-        return monitor, (configured.loop.sequence if configured else self._sequence) + 1
+        return monitor, (self._sequence if loop is None else loop.sequence) + 1
 
     # What timers do.
 
     def _now(self) -> float:
         return convert.now_seconds(self.get_clock())
 
+    def _tick(self) -> None:
+        loop = self._loop
+        if loop is not None:
+            loop.tick()
+
     def _watch(self) -> None:
         """Starts what is overdue, and tells how things are."""
-        now, configured = self._now(), self._configured
-        if configured is None:
+        now, loop = self._now(), self._loop
+        for warning in self._inputs.buffer.take_warnings():
+            self.get_logger().warning(warning)
+        if loop is None:
             self._tell(Assessment(State.IDLE, "not configured"), None)
             return
-        loop, inputs = configured.loop, configured.inputs
         loop.try_start()
-        for warning in inputs.buffer.take_warnings():
-            self.get_logger().warning(warning)
         assessment = loop.assess(now)
         stalled, failed = faults(assessment)
-        plan = inputs.proprio.plan(now)
+        plan = self._inputs.proprio.plan(now)
         progress = Progress(now, plan, 0, stalled, failed, assessment.message)
         self._tasks.update(progress, loop.sequence)
-        self._tell(assessment, configured)
+        self._tell(assessment, loop)
 
-    def _tell(self, assessment: Assessment, configured: _Configured | None) -> None:
-        """Publishes the state at 2 Hz and at each change, which is logged too."""
+    def _tell(self, assessment: Assessment, loop: PolicyLoop | None) -> None:
+        """Publishes the state at 2 Hz and at each change, and logs what is news."""
         steady = time.monotonic()
         changed = assessment.differs(self._told)
-        if changed:
-            log = self.get_logger()
-            text = f"{assessment.state.name}: {assessment.message}".rstrip(": ")
-            bad = assessment.state in (State.STALLED, State.ERROR)
-            # rclpy remembers a severity for each line of code.
-            if bad:
-                log.warning(text)
-            else:
-                log.info(text)
         self._told = assessment
+        if self._announcer.is_news(assessment, steady):
+            text = f"{assessment.state.name}: {assessment.message}".rstrip(": ")
+            # Two lines, because rclpy remembers a severity for each.
+            if assessment.state in (State.STALLED, State.ERROR):
+                self.get_logger().warning(text)
+            else:
+                self.get_logger().info(text)
         stamp = self.get_clock().now().to_msg()
-        if configured is not None and steady - self._diagnostics_time >= _DIAGNOSTICS_S:
+        if steady - self._diagnostics_time >= _DIAGNOSTICS_S:
             self._diagnostics_time = steady
-            self._diagnostics.publish(
-                configured.diagnostics.report(stamp, self._now(), assessment, configured.loop)
-            )
+            self._diagnostics.publish(self._report.report(stamp, self._now(), assessment, loop))
         if changed or steady - self._status_time >= _STATUS_S:
             self._status_time = steady
-            loop = None if configured is None else configured.loop
             source = str(self._values["proprio_source"]) if loop is None else loop.proprio_source
             self._status.publish(policy_report.status(stamp, assessment, loop, source))
             self._tasks.feedback(assessment)

@@ -59,31 +59,31 @@ class Diagnostics:
         self._time = time.monotonic()
 
     def report(
-        self, stamp: Time, now: float, assessment: Assessment, loop: PolicyLoop
+        self, stamp: Time, now: float, assessment: Assessment, loop: PolicyLoop | None
     ) -> DiagnosticArray:
         """The message at `now` (seconds on the ROS clock)."""
         statuses = [self._policy(assessment, loop), *self._streams(now)]
         return diagnostic_array(stamp, statuses)
 
-    def _policy(self, assessment: Assessment, loop: PolicyLoop) -> DiagnosticStatus:
-        figures = loop.figures
-        values = {
-            "state": assessment.state.name,
-            "chunks": figures.chunks,
-            "refused observations": figures.refused,
-            "inference p50 [s]": figures.percentile(50.0),
-            "inference p95 [s]": figures.percentile(95.0),
-            "observation age [s]": figures.observation_age,
-            "chunk rate [Hz]": figures.rate(time.monotonic()),
-            "model hash": loop.policy.model_hash,
-        }
-        message = assessment.message or assessment.state.name.lower()
+    def _policy(self, assessment: Assessment, loop: PolicyLoop | None) -> DiagnosticStatus:
+        values: dict[str, object] = {"state": assessment.state.name}
+        if loop is not None:
+            figures = loop.figures
+            values |= {
+                "chunks": figures.chunks,
+                "refused observations": figures.refused,
+                "inference p50 [s]": figures.percentile(50.0),
+                "inference p95 [s]": figures.percentile(95.0),
+                "observation age [s]": figures.observation_age,
+                "chunk rate [Hz]": figures.rate(time.monotonic()),
+                "model hash": loop.policy.model_hash,
+            }
         return diagnostic(
             f"{names.POLICY_NODE}: inference",
             _LEVELS[assessment.state],
-            message,
+            assessment.message or assessment.state.name.lower(),
             values,
-            loop.policy.device,
+            "" if loop is None else loop.policy.device,
         )
 
     def _streams(self, now: float) -> Iterator[DiagnosticStatus]:

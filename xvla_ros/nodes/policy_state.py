@@ -14,6 +14,10 @@ from xvla_ros.streams import Problem
 
 # Problems that last shorter than this are the hiccups of a busy machine, not a stall.
 _GRACE_S = 0.3
+# A policy that has just been activated waits for a moment, which is not worth a word.
+_PATIENCE_S = 1.0
+# While the state stays, other topics at fault are told no more often than this.
+_REPEAT_S = 5.0
 _LATENCIES = 100
 _RATE_CHUNKS = 10
 
@@ -37,7 +41,7 @@ class Assessment:
     missing_topics: tuple[str, ...] = ()
 
     def differs(self, other: Assessment) -> bool:
-        """Whether an operator should hear of the change; wording alone is none."""
+        """Whether subscribers should hear of it at once; wording alone is no difference."""
         return (self.state, self.missing_topics) != (other.state, other.missing_topics)
 
 
@@ -96,6 +100,31 @@ class PolicyState:
             self.seen = True
         elif now < self._problem_since:  # the first one, or the clock went back
             self._problem_since = now
+
+
+class Announcer:
+    """Decides what an operator should read: each change of state once, whatever flickers."""
+
+    def __init__(self) -> None:
+        self._state: State | None = None
+        self._since = 0.0
+        self._said: Assessment | None = None
+        self._said_at = 0.0
+
+    def is_news(self, assessment: Assessment, steady: float) -> bool:
+        """Whether to log it at this steady time; true counts as said."""
+        if assessment.state is not self._state:
+            self._state, self._since = assessment.state, steady
+        if assessment.state is State.WAITING and steady - self._since < _PATIENCE_S:
+            return False
+        said = self._said
+        news = said is None or said.state is not assessment.state
+        if said is not None and not news:
+            other = said.missing_topics != assessment.missing_topics
+            news = other and steady - self._said_at >= _REPEAT_S
+        if news:
+            self._said, self._said_at = assessment, steady
+        return news
 
 
 class Figures:

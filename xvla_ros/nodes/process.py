@@ -84,7 +84,7 @@ def run(
         executor.add_node(cast(Node, node))
         code = _spin(executor, stop)
         node.shut_down()
-        _let_finish(executor)
+        let_finish(executor)
         executor.shutdown(timeout_sec=1.0)
         node.destroy_node()
         return code
@@ -134,7 +134,7 @@ def _spin(executor: Executor, stop: threading.Event) -> int:
     return EXIT_OK
 
 
-def _let_finish(executor: Executor) -> None:
+def let_finish(executor: Executor) -> None:
     """Waits for callbacks in other threads.
 
     rclpy's own shutdown does not (7.1), and they would find their executor gone.

@@ -11,6 +11,15 @@ def _nothing() -> None:
     pass
 
 
+def next_deadline(due: float, period: float, now: float) -> float:
+    """Time of the tick after the one that was due at `due`; seconds.
+
+    A tick that is a little late does not delay the next one. What a stall has missed is given up,
+    but for one tick at once.
+    """
+    return max(due + period, now - period)
+
+
 class PeriodicThread:
     """Calls `tick` at absolute deadlines; after a stall at most one tick follows at once.
 
@@ -76,5 +85,4 @@ class PeriodicThread:
         due = time.monotonic()
         while not self._stop.wait(max(due - time.monotonic(), 0.0)):
             self._tick()
-            period = self._period()
-            due = max(due + period, time.monotonic() - period)
+            due = next_deadline(due, self._period(), time.monotonic())

@@ -13,8 +13,9 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-# Bytes of shared memory that three processes with cameras of 640x480 and a demo take.
-_SHM_WANTED = 64 << 20
+# Bytes of shared memory: 8 MiB for a process that publishes images, as config/fastdds_images.xml
+# says, and half a MiB for every other one.
+_SHM_WANTED = 16 << 20
 _CAP_SYS_NICE = 23
 _RMW = "import rclpy; print(rclpy.get_rmw_implementation_identifier())"
 

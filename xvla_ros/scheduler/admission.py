@@ -90,7 +90,9 @@ def _check_times(chunk: Chunk, now: float, params: ChunkParams) -> None:
     if not -params.max_future_s <= age <= params.max_age_s:
         raise ChunkRefused(
             Refusal.CLOCKS_DIFFER,
-            f"the stamp is {abs(age):.3f} s {'old' if age > 0.0 else 'in the future'}",
+            f"the stamp is {age:.3f} s old; is that how long inference takes?"
+            if age > 0.0
+            else f"the stamp is {-age:.3f} s in the future",
         )
     lead = chunk.t_ref - chunk.stamp
     if not -params.max_future_s <= lead <= params.max_lead_s:

@@ -99,6 +99,16 @@ class ArmCommand:
         return ArmCommand(False, None, None, 0.0, None, state, 0, 0.0, 0.0, (), reason)
 
 
+@dataclass(frozen=True, eq=False)
+class HeldCommand:
+    """What the servos were told last, and hold."""
+
+    joints: Array
+    """(6,), rad."""
+    gripper_closed: float
+    """0 = open, 1 = closed."""
+
+
 @dataclass(frozen=True)
 class Outcome:
     """Answer to a request of the operator."""

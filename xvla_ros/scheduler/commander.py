@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 from numpy.typing import NDArray
 
-from xvla_ros.scheduler.arm_io import ArmCommand, ArmModel, JointMeasurement
+from xvla_ros.scheduler.arm_io import ArmCommand, ArmModel, HeldCommand, JointMeasurement
 from xvla_ros.scheduler.limits import StepLimiter
 from xvla_ros.scheduler.moves import JointMove, slowed
 from xvla_ros.scheduler.params import LimitParams, MoveParams
@@ -39,7 +39,7 @@ class ArmCommander:
         scheduler: ChunkScheduler,
         arm: ArmModel,
         limiter: StepLimiter,
-        last_command: Array | None,
+        last_command: HeldCommand | None,
     ) -> None:
         self.joints: Array | None = None
         self.velocities = np.zeros(6)
@@ -48,16 +48,17 @@ class ArmCommander:
         self._scheduler = scheduler
         self._arm = arm
         self._limiter = limiter
-        self._published = last_command
-        self._published_gripper: float | None = None
+        self._held = last_command
 
     def start_from(self, measured: JointMeasurement, now: float, tolerance: float) -> None:
-        """Holds the last command if the arm is within `tolerance` rad of it, else the arm."""
+        """Holds the last command if the arm is within `tolerance` rad of it, else the arm.
+
+        The gripper's too: told to stay where it is measured, it would let go of what it holds.
+        """
         joints, gripper = measured.positions, measured.gripper_or(self._scheduler.gripper)
-        last = self._published
-        if last is not None and np.abs(last - joints).max() <= tolerance:
-            joints = last
-            gripper = gripper if self._published_gripper is None else self._published_gripper
+        held = self._held
+        if held is not None and np.abs(held.joints - joints).max() <= tolerance:
+            joints, gripper = held.joints, held.gripper_closed
         self._place(joints)
         self._scheduler.reset(self._arm.fk(joints), gripper, now)
 
@@ -131,8 +132,7 @@ class ArmCommander:
     ) -> ArmCommand:
         """The present command, remembered as what the servos hold if it is published."""
         if publish:
-            self._published = self.joints
-            self._published_gripper = setpoint.gripper
+            self._held = HeldCommand(self._known(), setpoint.gripper)
         return ArmCommand(
             publish=publish,
             joints=self.joints,

@@ -16,6 +16,7 @@ from xvla_ros.scheduler.arm_io import (
     ArmCommand,
     ArmModel,
     ExecutorStatus,
+    HeldCommand,
     JointMeasurement,
     Outcome,
     staleness,
@@ -43,7 +44,7 @@ class ArmExecutor:
         scheduler: ChunkScheduler,
         arm: ArmModel,
         params: ExecutorParams | None = None,
-        last_command: Array | None = None,
+        last_command: HeldCommand | None = None,
     ) -> None:
         """An executor with actuation off.
 
@@ -51,7 +52,7 @@ class ArmExecutor:
             scheduler: executes the chunks; nobody else may reset or sample it.
             arm: kinematics.
             params: see `ExecutorParams`.
-            last_command: (6,) joint angles that the servos still hold, if known.
+            last_command: what the servos still hold, if known.
         """
         self.scheduler = scheduler
         self._arm = arm
@@ -96,13 +97,8 @@ class ArmExecutor:
 
     def status(self) -> ExecutorStatus:
         """State and tracking error."""
-        return ExecutorStatus(
-            self._state(),
-            self._message(),
-            self._actuating,
-            self._monitor.error,
-            dict(self.limits),
-        )
+        error, limits = self._monitor.error, dict(self.limits)
+        return ExecutorStatus(self._state(), self._message(), self._actuating, error, limits)
 
     def plan(self, now: float) -> Plan:
         """What will be commanded if no other chunk arrives."""
@@ -199,8 +195,8 @@ class ArmExecutor:
         stale = staleness(measured, now, self._params.joint_states_max_age_s)
         self._measured = None if stale else measured
         if self._commander.joints is None:
+            self._label = stale
             if self._measured is None:
-                self._label = stale
                 return ArmCommand.unknown(stale)
             self._start_from(self._measured, now)
             self._label = ""

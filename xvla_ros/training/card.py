@@ -53,7 +53,7 @@ The first of each line is what the simulator states; the others were trained wit
 
 Scripted expert in the simulator, which labels any state for either task; the task of an example
 is drawn independently of its picture, so only the instruction tells it. Every picture is labelled
-from the commanded pose and from a second one near it.
+from the commanded pose and from a second one near it, turned a good deal about the vertical.
 
 - {history.expert_pictures} pictures from {plan.expert_episodes} demonstrations with drifting
   commands, gripper slips and starts anywhere above the table (episode seeds from {FIRST_SEED}).
@@ -64,7 +64,10 @@ from the commanded pose and from a second one near it.
 ## Training
 
 X-VLA's own loss (mean squared error x 500 for positions, x 10 for rotations, binary cross-entropy
-for the gripper) on noisy actions with stratified time. AdamW, {history.steps} steps of
+for the gripper) on noisy actions with stratified time, plus one small term that is not part of
+X-VLA: a linear layer, dropped at the end, must tell the cube's position and yaw from the mean token
+of each view (mean squared error x {optimisation.landmark_weight:g}). Without it the vision tower
+takes very long to notice how the cube is turned. AdamW, {history.steps} steps of
 {optimisation.batch}, learning rate {optimisation.learning_rate} with warm-up and cosine decay,
 weight decay {optimisation.weight_decay}, gradient norm at most {optimisation.clip_norm}, averaged
 weights (decay {optimisation.ema_decay}), brightness, contrast and colour changes. Seed

@@ -72,7 +72,9 @@ def run(arguments: argparse.Namespace) -> int:
     bars: dict[str, tqdm[None]] = {}
 
     def progress(what: str, done: int, total: int) -> None:
-        bar = bars.setdefault(what, tqdm(total=total, desc=what))
+        if what not in bars:
+            bars[what] = tqdm(total=total, desc=what)
+        bar = bars[what]
         bar.update(done - bar.n)
         if done == total:
             bar.close()

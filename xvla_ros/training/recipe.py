@@ -12,7 +12,7 @@ from xvla_ros.training.folder import NetworkSize
 class Optimisation:
     """How the weights are learned."""
 
-    steps: int = 2600
+    steps: int = 2200
     batch: int = 40
     learning_rate: float = 1.0e-3
     final_learning_rate: float = 1.0e-5
@@ -22,6 +22,8 @@ class Optimisation:
     clip_norm: float = 1.0
     ema_decay: float = 0.997
     light_jitter: float = 0.2
+    landmark_weight: float = 2.0
+    """Of the term that teaches the vision tower where the cube is and how it is turned."""
 
 
 @dataclass(frozen=True)
@@ -30,10 +32,10 @@ class Collection:
 
     expert_episodes: int = 400
     """Perturbed demonstrations, recorded before the training starts."""
-    rounds: tuple[int, ...] = (500, 800, 1100, 1400, 1700, 2000)
+    rounds: tuple[int, ...] = (700, 1000, 1300, 1600)
     """Training steps at which the policy of that moment is let loose and corrected (DAgger)."""
-    round_episodes: int = 60
-    round_delay: int = 250
+    round_episodes: int = 40
+    round_delay: int = 220
     """Training steps after which a round's recordings join, made in the meantime beside it."""
     per_job: int = 20
     """Episodes of one file; how they are shared out changes nothing but the waiting."""

@@ -33,7 +33,7 @@ class Recorder:
         horizon: int,
         cameras: tuple[str, ...],
         rng: np.random.Generator,
-        lag: tuple[float, float] = (0.008, 0.06),
+        lag: tuple[float, float] = (0.008, 0.3),
     ) -> None:
         self._transform = transform
         self._domain = domain
@@ -64,8 +64,8 @@ class Recorder:
     def keep(self, world: SimWorld, commanded: Pose, images: Sequence[NDArray[np.uint8]]) -> None:
         """Keeps pictures of the world as it is now, with the expert's answers for every task.
 
-        The answers start from the commanded pose and from a second one near it: how far the arm
-        lags behind its command must not be read as a sign of what to do.
+        The answers start from the commanded pose and from a second one near it, turned a good
+        deal: neither the lag of the arm nor its yaw may be read as a sign of what to do.
         """
         views = [self._transform.squash(image) for image in images]
         poses = (commanded, self._near(commanded))

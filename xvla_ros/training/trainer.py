@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
+from torch.nn import functional
 
 from xvla_ros import ee6d
 from xvla_ros.model.checkpoint import save_checkpoint
@@ -27,10 +28,15 @@ from xvla_ros.training.samples import Batch
 _POSITION_GAIN = 10.0
 _OUTPUT_GAIN = 0.1
 _STATED_SHARE = 0.5
+LANDMARKS = 4
 
 
 class Trainer:
     """Owns the weights, their running average and the optimiser.
+
+    Beside X-VLA's loss there is one small term: a linear layer, which is not saved, must tell the
+    cube's position and yaw from the mean token of each view. Which way a small cube is turned
+    takes the vision tower very long to notice by the actions alone.
 
     Attributes:
         steps: updates so far.
@@ -63,9 +69,10 @@ class Trainer:
         }
         self._model = XVLA(config)
         prepare_weights(self._model, actions.reshape(-1, ee6d.DIM).mean(axis=0))
+        self._landmarks = nn.Linear(2 * config.projection_dim, LANDMARKS)
         self.average = copy.deepcopy(self._model).eval().requires_grad_(False)
         self._optimiser = torch.optim.AdamW(
-            _decay_groups(self._model, settings.weight_decay),
+            _decay_groups(nn.ModuleList([self._model, self._landmarks]), settings.weight_decay),
             lr=settings.learning_rate,
             betas=settings.betas,
         )
@@ -96,7 +103,7 @@ class Trainer:
         actions = torch.from_numpy(batch.actions)
         noise = torch.randn(actions.shape, generator=self._noise)
         context = self._model.encode(self._instructions(batch.tasks), images, mask)
-        return self._model.forward_training(
+        terms = self._model.forward_training(
             context,
             torch.from_numpy(batch.proprio),
             torch.full((size,), BRIDGE.id),
@@ -104,6 +111,9 @@ class Trainer:
             noise,
             sample_times(size, self._noise),
         )
+        found = self._landmarks(torch.cat([context.encoded[:, 0], context.auxiliary[:, 0]], dim=1))
+        misses = functional.mse_loss(found, landmarks(actions))
+        return {**terms, "landmarks": self._settings.landmark_weight * misses}
 
     def _instructions(self, tasks: NDArray[np.int64]) -> torch.Tensor:
         """Token ids (B, L): the stated sentence half of the time, else any that means it."""
@@ -120,6 +130,19 @@ class Trainer:
         keep = min(self._settings.ema_decay, (1.0 + self.steps) / (20.0 + self.steps))
         for mean, value in zip(self.average.parameters(), self._model.parameters(), strict=True):
             mean.lerp_(value, 1.0 - keep)
+
+
+def landmarks(actions: torch.Tensor) -> torch.Tensor:
+    """What can be said of the cube without regard to the arm, from chunks (B, H, 20): (B, 4).
+
+    Every chunk ends over the cube, aligned with it: position in decimetres, and cosine and sine
+    of four times the yaw, because a cube looks the same after a quarter turn.
+    """
+    last = actions[:, -1]
+    yaw = torch.atan2(last[:, 5], last[:, 3])
+    return torch.stack(
+        [10.0 * last[:, 0] - 2.6, 10.0 * last[:, 1], (4.0 * yaw).cos(), (4.0 * yaw).sin()], dim=1
+    )
 
 
 def learning_rate(step: int, settings: Optimisation) -> float:

@@ -44,6 +44,7 @@ from xvla_ros.msg import Plan as PlanMsg
 from xvla_ros.nodes import qos
 from xvla_ros.nodes.conversions import chunk_from_msg, plan_msg, seconds
 from xvla_ros.nodes.policy_node import PolicyNode
+from xvla_ros.nodes.process import let_finish
 
 CONFIG = XVLAConfig(
     hidden_size=32,
@@ -238,6 +239,7 @@ class Runner:
 
     def close(self) -> None:
         self.node.shut_down()
+        let_finish(self._executor)
         self._executor.shutdown(timeout_sec=5.0)
         self._thread.join(5.0)
         self.node.destroy_node()

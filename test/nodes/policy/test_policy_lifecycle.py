@@ -88,6 +88,14 @@ def test_a_device_that_is_not_there_fails_configure_with_one_line(run, capfd):
     assert "cuda" in configure_fails(run(device="cuda:0"), capfd).lower()
 
 
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device here")
+def test_a_choice_of_the_cpu_is_told_with_its_reason(run, capfd):
+    capfd.readouterr()
+    assert run(device="auto").transition("configure")
+    out, err = capfd.readouterr()
+    assert "auto chose the CPU: cuda:0 is not usable" in " ".join((out + err).split())
+
+
 def test_the_model_is_fixed_while_it_is_loaded_and_free_after_cleanup(run, model_folder, tmp_path):
     policy = run()
     assert policy.transition("configure")
@@ -118,12 +126,12 @@ def test_a_wrong_parameter_is_refused_with_its_reason(run, ros, stage, name, val
 
 
 def test_the_rate_can_be_changed_while_it_runs(ros, stage, run):
-    policy = run(policy_rate_hz=0.2)
+    policy = run(policy_rate_hz=0.1)
     policy.start()
     ros.wait_for(lambda: stage.status is not None and stage.status.state == 2, what="RUNNING")
     assert policy.set("policy_rate_hz", 10.0) == (True, "")
-    # At the old rate ten chunks would take 50 s.
-    ros.wait_for(lambda: len(stage.chunks) >= 10, what="ten chunks")
+    # At the old rate six chunks would take a minute.
+    ros.wait_for(lambda: len(stage.chunks) >= 6, 40.0, "six chunks")
 
 
 def test_services_answer_while_the_model_loads(ros, stage, run, monkeypatch):
@@ -152,6 +160,28 @@ def test_services_answer_while_the_model_loads(ros, stage, run, monkeypatch):
     assert done == [True]
 
 
+def test_a_shutdown_does_not_wait_for_a_model_that_loads(ros, stage, run, monkeypatch):
+    from xvla_ros.runtime import policy as runtime
+
+    entered, go_on = threading.Event(), threading.Event()
+
+    def endless(*_arguments, **_options):
+        entered.set()
+        go_on.wait(60.0)
+
+    monkeypatch.setattr(runtime, "load_policy", endless)
+    policy = run()
+    thread = threading.Thread(target=policy.transition, args=["configure"])
+    thread.start()
+    ros.wait_for(entered.is_set, what="loading")
+    start = time.monotonic()
+    policy.node.shut_down()
+    assert time.monotonic() - start < 10.0
+    assert policy.lifecycle_state() == "finalized"
+    thread.join(30.0)
+    go_on.set()
+
+
 def test_cameras_joints_and_inference_are_in_the_diagnostics(ros, stage, run):
     heard = {}
 
@@ -171,9 +201,13 @@ def test_cameras_joints_and_inference_are_in_the_diagnostics(ros, stage, run):
         return {v.key: v.value for v in heard[f"{names.POLICY_NODE}: /main/image_raw"].values}
 
     ros.wait_for(lambda: 10.0 < float(camera()["rate [Hz]"]) < 30.0, what="about 20 Hz")
-    assert float(camera()["age [s]"]) < 0.25
-    figures = {v.key: v.value for v in heard[f"{names.POLICY_NODE}: inference"].values}
-    assert float(figures["inference p50 [s]"]) > 0.0
+    ros.wait_for(lambda: float(camera()["age [s]"]) < 0.25, what="a fresh image")
+
+    def latency():
+        figures = {v.key: v.value for v in heard[f"{names.POLICY_NODE}: inference"].values}
+        return float(figures.get("inference p50 [s]", 0.0))
+
+    ros.wait_for(lambda: latency() > 0.0, what="a latency")
     stage.silent.add("main/image_raw")
     ros.wait_for(
         lambda: heard[f"{names.POLICY_NODE}: /main/image_raw"].level == b"\x02", what="ERROR level"
@@ -225,21 +259,29 @@ def bring(ros, stage, transition, state):
         client.call_async(ChangeState.Request(transition=Transition(id=transition)))
         return ros.state(stage, names.POLICY_NODE, 60.0) == state
 
-    ros.wait_for(reached, 60.0, state)
+    # Importing torch takes a minute on a machine that does ten other things.
+    ros.wait_for(reached, 150.0, state)
 
 
-def test_the_process_ends_in_order_on_a_signal_and_is_missed_when_it_is_killed(
-    ros, stage, model_folder, tmp_path
-):
-    alive: list[int] = []
+@pytest.fixture
+def alive(stage):
+    """How many policies the stage's subscription counted as alive, each time that changed."""
+    counts: list[int] = [0]
 
     def on_liveliness(info: Any) -> None:
-        alive.append(info.alive_count)
+        counts.append(info.alive_count)
 
     events = SubscriptionEventCallbacks(liveliness=on_liveliness)
     stage.create_subscription(
         ActionChunk, names.ACTION_CHUNK, lambda _: None, qos.CHUNK, event_callbacks=events
     )
+    return counts
+
+
+MODULE = "xvla_ros.nodes.policy_node"
+
+
+def test_an_active_process_ends_in_order_on_a_signal(ros, stage, alive, model_folder, tmp_path):
     file = tmp_path / "policy.yaml"
     file.write_text(
         f"""
@@ -253,19 +295,22 @@ def test_the_process_ends_in_order_on_a_signal_and_is_missed_when_it_is_killed(
             cameras.1.topic: wrist/image_raw
         """
     )
-    module = "xvla_ros.nodes.policy_node"
-    for number, code in ((signal.SIGINT, 0), (signal.SIGKILL, -signal.SIGKILL)):
-        count = len(stage.chunks)
-        process = ros.spawn(module, "--ros-args", "--params-file", str(file))
-        bring(ros, stage, Transition.TRANSITION_CONFIGURE, "inactive")
-        bring(ros, stage, Transition.TRANSITION_ACTIVATE, "active")
-        ros.wait_for(lambda count=count: len(stage.chunks) > count, what="a chunk")
-        ros.wait_for(lambda: alive and alive[-1] == 1, what="a live publisher")
-        process.send(number)
-        # The lease is 1 s; the rest is for a busy machine.
-        ros.wait_for(lambda: alive[-1] == 0, 4.0, "liveliness lost")
-        assert process.wait() == code, process.output
-        assert "Traceback" not in process.output
+    process = ros.spawn(MODULE, "--ros-args", "--params-file", str(file))
+    bring(ros, stage, Transition.TRANSITION_CONFIGURE, "inactive")
+    bring(ros, stage, Transition.TRANSITION_ACTIVATE, "active")
+    ros.wait_for(lambda: stage.chunks, what="a chunk")
+    process.send(signal.SIGINT)
+    assert process.wait() == 0, process.output
+    assert "Traceback" not in process.output
+    ros.wait_for(lambda: alive[-1] == 0, what="liveliness lost")
+
+
+def test_a_process_that_is_killed_is_missed_by_its_subscribers(ros, stage, alive):
+    process = ros.spawn(MODULE)
+    ros.wait_for(lambda: alive[-1] == 1, 30.0, what="a live policy")
+    process.kill()
+    # The lease is 1 s; the rest is for a busy machine.
+    ros.wait_for(lambda: alive[-1] == 0, 4.0, "liveliness lost")
 
 
 def test_a_wrong_key_in_the_parameter_file_ends_the_process_with_its_name(ros, tmp_path):

@@ -12,7 +12,7 @@ import pytest
 from xvla_ros.chunk import Plan
 from xvla_ros.geometry import Pose, so3_exp
 from xvla_ros.nodes.inference_worker import InferenceWorker
-from xvla_ros.nodes.policy_state import Figures, PolicyState, State
+from xvla_ros.nodes.policy_state import Announcer, Assessment, Figures, PolicyState, State
 from xvla_ros.nodes.task_monitor import End, Progress, TaskMonitor, TaskParams
 from xvla_ros.observation import Problem, Reason
 from xvla_ros.parameters import policy as parameters
@@ -77,6 +77,28 @@ def test_only_state_and_topics_make_a_change_worth_telling():
     first = assess(state, problems=[STALE])
     assert not first.differs(assess(state, problems=[replace(STALE, since=T)]))
     assert first.differs(assess(state, problems=[replace(STALE, topic="/main")]))
+
+
+def test_each_change_of_state_is_announced_once_whatever_flickers():
+    announcer = Announcer()
+    stalled = Assessment(State.STALLED, "a", ("/a",))
+    other = Assessment(State.STALLED, "b", ("/b",))
+    assert announcer.is_news(Assessment(State.IDLE), T)
+    assert not announcer.is_news(Assessment(State.WAITING, "", ("/a",)), T + 0.1)
+    assert announcer.is_news(Assessment(State.RUNNING), T + 0.5)
+    assert announcer.is_news(stalled, T + 1.0)
+    assert not announcer.is_news(other, T + 1.1)
+    assert not announcer.is_news(stalled, T + 6.1)
+    assert announcer.is_news(other, T + 6.2)
+    assert announcer.is_news(Assessment(State.RUNNING), T + 6.3)
+
+
+def test_a_long_wait_is_announced():
+    announcer = Announcer()
+    waiting = Assessment(State.WAITING, "", ("/a",))
+    assert not announcer.is_news(waiting, T)
+    assert announcer.is_news(waiting, T + 1.0)
+    assert not announcer.is_news(waiting, T + 2.0)
 
 
 def test_figures_are_of_the_last_chunks_and_the_rate_falls_when_none_comes():

@@ -83,13 +83,13 @@ class Rig:
     def status(self) -> SchedulerStatus:
         return self.wait_for(lambda: self.statuses and self.statuses[-1], what="a status")
 
-    def wait_status(self, condition, what: str, timeout: float = 15.0) -> SchedulerStatus:
+    def wait_status(self, condition, what: str, timeout: float = 30.0) -> SchedulerStatus:
         def newest():
             return self.statuses and condition(self.statuses[-1]) and self.statuses[-1]
 
         return self.wait_for(newest, timeout, what)
 
-    def wait_for(self, condition, timeout: float = 15.0, what: str = ""):
+    def wait_for(self, condition, timeout: float = 30.0, what: str = ""):
         """As `ros.wait_for`; a failure shows what the process said."""
         try:
             return self.ros.wait_for(condition, timeout, what)

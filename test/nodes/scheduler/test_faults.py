@@ -113,7 +113,9 @@ def test_after_a_kill_and_respawn_actuation_is_off_and_the_arm_goes_on_where_it_
     epoch = rig.status.epoch
     rig.process.kill()
     last = rig.robot.commands[-1][1]
-    commands = len(rig.robot.commands)
+    commands, fingers = len(rig.robot.commands), len(rig.robot.fingers)
+    # As if something were in the gripper: measured elsewhere than commanded.
+    told, rig.robot.finger = rig.robot.finger, 0.025
     rig.statuses.clear()
     respawn = bringup.describe(bringup.Arguments(start_actuation=True)).process(NODE)
     assert respawn.respawn
@@ -125,8 +127,9 @@ def test_after_a_kill_and_respawn_actuation_is_off_and_the_arm_goes_on_where_it_
     rig.policy.paused = True
     rig.wait_status(lambda s: s.state != SchedulerStatus.EXECUTING, "rest", 20.0)
     rig.actuate()
-    rig.wait_for(lambda: len(rig.robot.commands) > commands)
+    rig.wait_for(lambda: len(rig.robot.commands) > commands and len(rig.robot.fingers) > fingers)
     assert np.abs(rig.robot.commands[commands][1] - last).max() < 1e-9
+    assert abs(rig.robot.fingers[fingers] - told) < 1e-9
 
 
 class SimulatedTime:
