@@ -39,6 +39,12 @@ def turner():
 
 
 @pytest.fixture(scope="session")
+def results():
+    """The module of that name: results of evaluations on small bags."""
+    return _load("results")
+
+
+@pytest.fixture(scope="session")
 def picture():
     """A picture that JPEG keeps well: grey with a white square."""
     image = np.full((480, 640, 3), 90, dtype=np.uint8)

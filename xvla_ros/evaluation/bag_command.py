@@ -47,6 +47,7 @@ def add_parser(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         "--jobs", type=int, help="processes; default: what cores, bags and memory allow"
     )
     parser.add_argument("--fresh", action="store_true", help="discard an unfinished run in --out")
+    parser.add_argument("--no-report", action="store_true", help="write no report.html")
     parser.add_argument(
         "--propose",
         action="store_true",
@@ -61,6 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
     from xvla_ros.evaluation.bag.files import find
     from xvla_ros.evaluation.bag_run import BagRun
     from xvla_ros.evaluation.bag_settings import plan
+    from xvla_ros.evaluation.report.page import write_report
 
     for option in ("seeds", "jobs"):
         value = getattr(arguments, option)
@@ -80,6 +82,8 @@ def run(arguments: argparse.Namespace) -> int:
             arguments.jobs, bar.show
         )
     print_summary(summary)
+    if not arguments.no_report:
+        write_report(arguments.out)
     print(f"written to {arguments.out}")
     return EXIT_FAILED if summary["counts"]["bags_failed"] else 0
 

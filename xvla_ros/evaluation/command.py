@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from xvla_ros.errors import UsageError
-from xvla_ros.evaluation import bag_command
+from xvla_ros.evaluation import bag_command, compare_command
 
 if TYPE_CHECKING:
     from xvla_ros.evaluation.closed_loop import EpisodeResult, LoopSettings
@@ -51,6 +51,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     sim.add_argument("--json", type=Path, help="write all results to this file")
     sim.set_defaults(run=run_sim)
     bag_command.add_parser(kinds)
+    compare_command.add_parser(kinds)
 
 
 def run_sim(arguments: argparse.Namespace) -> int:

@@ -6,13 +6,64 @@ What the nodes have parameters for (cameras, limits, model) is read from the nod
 from __future__ import annotations
 
 from xvla_ros.parameters.parameter import Parameter
+from xvla_ros.parameters.policy import SLOTS
 
 EVALUATE = "xvla_evaluate"
 """Name of the section; no node is called so."""
 
 CLOCKS = ("auto", "receive", "stamp")
 
+
+def _calibration(slot: int) -> tuple[Parameter, ...]:
+    """How a camera sees and where it stands, for paths drawn into its pictures."""
+    prefix = f"calibration.{slot}"
+    return (
+        Parameter(
+            f"{prefix}.intrinsics",
+            (0.0, 0.0, 0.0, 0.0),
+            f"fx, fy, cx, cy of the camera of view {slot}; zeros = from the recording's "
+            "camera_info and tf_static, if it has them.",
+            "pixels",
+            length=4,
+        ),
+        Parameter(
+            f"{prefix}.size",
+            (640.0, 480.0),
+            "Width and height of the images that the intrinsics are for.",
+            "pixels",
+            length=2,
+        ),
+        Parameter(
+            f"{prefix}.model",
+            "plumb_bob",
+            "Model of the distortion: plumb_bob takes k1, k2, p1, p2, k3; fisheye takes k1 to k4.",
+            choices=("plumb_bob", "fisheye"),
+        ),
+        Parameter(f"{prefix}.distortion", (0.0, 0.0, 0.0, 0.0), "Coefficients of the distortion."),
+        Parameter(
+            f"{prefix}.parent",
+            "base",
+            "What the camera is fixed to: base_link or ee_gripper_link.",
+            choices=("base", "ee"),
+        ),
+        Parameter(
+            f"{prefix}.position",
+            (0.0, 0.0, 0.0),
+            "Of the optical frame in its parent.",
+            "m",
+            length=3,
+        ),
+        Parameter(
+            f"{prefix}.orientation",
+            (0.0, 0.0, 0.0, 1.0),
+            "Quaternion x, y, z, w of the optical frame (z looks forward, y down) in its parent.",
+            length=4,
+        ),
+    )
+
+
 EVALUATION_PARAMETERS: tuple[Parameter, ...] = (
+    *(parameter for slot in range(SLOTS) for parameter in _calibration(slot)),
     Parameter(
         "joint_states_topic",
         "",

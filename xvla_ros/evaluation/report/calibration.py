@@ -203,9 +203,7 @@ def _static_transforms(bag: Bag) -> dict[str, dict[str, Pose]]:
             continue
         for one in message.transforms:
             t, q = one.transform.translation, one.transform.rotation
-            pose = Pose(
-                np.array([t.x, t.y, t.z]), matrix_from_quaternion([q.x, q.y, q.z, q.w])
-            )
+            pose = Pose(np.array([t.x, t.y, t.z]), matrix_from_quaternion([q.x, q.y, q.z, q.w]))
             parent = str(one.header.frame_id).lstrip("/")
             child = str(one.child_frame_id).lstrip("/")
             found.setdefault(parent, {})[child] = pose

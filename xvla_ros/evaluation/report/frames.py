@@ -66,7 +66,7 @@ class BagFrames:
             chosen = next((f for f in files if f.path == self.folder / bag["path"]), files[0])
             with Bag(chosen) as opened:
                 return self._read(opened, views, set(wanted))
-        except (UsageError, BagError, OSError) as error:
+        except (UsageError, BagError, OSError, ValueError) as error:
             return Pictures(note=f"no pictures: {error}")
 
     def _read(

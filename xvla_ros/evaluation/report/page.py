@@ -54,7 +54,9 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         return dict(json.loads(path.read_text(encoding="utf-8")))
     except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}; is this the --out of an evaluation?") from error
+        raise UsageError(
+            f"{path}: {error.strerror}; is this the --out of an evaluation?"
+        ) from error
     except ValueError as error:
         raise UsageError(f"{path}: not the JSON of an evaluation ({error})") from error
 

@@ -326,10 +326,10 @@ function moment(i, space, select, members) {
     pictures.length > 1 && el("div", { class: "two", style: "margin-top:10px;gap:10px" }, pictures.slice(1).map(shot)),
     pictures.some((p) => p.p)
       ? el("p", { class: "soft small", style: "margin-top:6px" }, el("span", { class: "key", style: "--c:#4aa3ff" }), "predicted, dotted: where the arm went")
-      : pictures.length ? el("p", { class: "soft small", style: "margin-top:6px" }, "The camera is not calibrated: no path in the picture.") : null, facts);
-  if (!chunk) return el("div", {}, bar, el("div", { class: "detail" }, left, el("p", { class: "soft" }, "This page holds only some chunks of a recording this long; predictions.parquet has all.")));
+      : pictures.length ? el("p", { class: "soft small", style: "margin-top:6px" }, "The camera is not calibrated: no path in the picture.") : null);
+  if (!chunk) return el("div", {}, bar, el("div", { class: "detail" }, left, el("div", {}, el("p", { class: "soft" }, "This page holds only some chunks of a recording this long; predictions.parquet has all."), facts)));
   space.show([{ points: chunk.a, colour: colour("actual"), ends: true }, { points: chunk.p, colour: colour("policy"), ends: true }]);
-  const right = el("div", {}, el("div", { class: "legend" }, el("span", {}, swatch(colour("policy")), "predicted"), el("span", {}, swatch(colour("actual")), "where the arm went")), space.node);
+  const right = el("div", {}, el("div", { class: "legend" }, el("span", {}, swatch(colour("policy")), "predicted"), el("span", {}, swatch(colour("actual")), "where the arm went")), space.node, facts);
   return el("div", {}, bar, el("div", { class: "detail" }, left, right), axes(chunk));
 }
 

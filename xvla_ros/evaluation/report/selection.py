@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 
-def worst(scores: Array, groups: Sequence[int], times: Array, count: int, apart: float) -> list[int]:
+def worst(
+    scores: Array, groups: Sequence[int], times: Array, count: int, apart: float
+) -> list[int]:
     """Indices of the largest scores, worst first, so that one bad event is listed once.
 
     Args:

@@ -7,10 +7,12 @@ class Space {
     this.tilt = 0.5;
     this.paths = [];
     this.node = sv("svg", { class: "space", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });
+    this.turned = false;
     let from = null;
     this.node.addEventListener("pointerdown", (e) => { from = [e.clientX, e.clientY]; this.node.setPointerCapture(e.pointerId); });
     this.node.addEventListener("pointermove", (e) => {
       if (!from) return;
+      this.turned = true;
       this.turn += (e.clientX - from[0]) * 0.01;
       this.tilt = Math.min(1.55, Math.max(-0.3, this.tilt + (e.clientY - from[1]) * 0.008));
       from = [e.clientX, e.clientY];
@@ -36,8 +38,22 @@ class Space {
       const half = size / 2;
       return [Math.floor((this.centre[axis] - half) / this.step), Math.ceil((this.centre[axis] + half) / this.step)];
     });
+    if (!this.turned) this.turn = this.broadside(points);
     this.scale = (0.53 * this.size[1]) / size;
     this.draw();
+  }
+
+  // The direction from which the paths are widest, a little from the side.
+  broadside(points) {
+    let [xx, xy, yy] = [0, 0, 0];
+    for (const [x, y] of points) {
+      const [a, b] = [x - this.centre[0], y - this.centre[1]];
+      xx += a * a; xy += a * b; yy += b * b;
+    }
+    const along = 0.5 * Math.atan2(2 * xy, xx - yy);
+    const turn = along - Math.PI / 2;
+    // Of the two opposite directions the one nearer to the operator's, behind the arm's right.
+    return (Math.cos(turn + 0.9) >= 0 ? turn : turn + Math.PI) + 0.3;
   }
 
   project([x, y, z]) {
