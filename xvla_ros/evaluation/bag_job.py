@@ -73,9 +73,12 @@ class BagJob:
             recording = BagRecording(bag, found, own.clock, own.settings.instruction)
             shards = Shards(self._folder, schema(policy.horizon, policy.step_dt))
             engine = OpenLoop(policy, recording, own.settings, skip=shards.known())
-            for outcome in engine.run(progress):
-                shards.add(rows(self._files.name, outcome, policy.step_dt))
-            shards.flush()
+            try:
+                for outcome in engine.run(progress):
+                    shards.add(rows(self._files.name, outcome, policy.step_dt))
+            finally:
+                # Also where somebody interrupts: what is done stays done.
+                shards.flush()
             entry = _entry(self._files, bag, found, recording, engine)
         if not entry["episodes"]:
             entry |= {"status": FAILED, "message": _why_nothing(engine)}

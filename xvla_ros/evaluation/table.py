@@ -159,7 +159,7 @@ class Shards:
         size: observations in a file.
     """
 
-    def __init__(self, folder: Path, kind: pa.Schema, size: int = 64) -> None:
+    def __init__(self, folder: Path, kind: pa.Schema, size: int = 16) -> None:
         self._folder = folder
         self._schema = kind
         self._size = size
@@ -199,7 +199,7 @@ def join(shards: Iterable[Sequence[Path]], path: Path, kind: pa.Schema) -> None:
     temporary = path.with_suffix(".tmp")
     with pq.ParquetWriter(temporary, kind, compression="zstd") as writer:
         for files in shards:
-            for start in range(0, len(files), 16):
-                group = [pq.read_table(file, schema=kind) for file in files[start : start + 16]]
+            for start in range(0, len(files), 64):
+                group = [pq.read_table(file, schema=kind) for file in files[start : start + 64]]
                 writer.write_table(pa.concat_tables(group))
     os.replace(temporary, path)
