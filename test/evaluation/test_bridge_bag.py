@@ -45,7 +45,9 @@ def messages(bags, number, episode):
     arm, joints = WidowX250s(), np.array(READY)
     for step, state in enumerate(episode["state"]):
         stamp = start + step / HZ
-        joints = arm.ik(pose(state), joints)
+        found = arm.ik(pose(state), joints)
+        assert found is not None
+        joints = found
         finger = finger_from_bridge(state[6])
         yield bags.Message(bags.JOINTS, stamp + 0.002, bags.joint_state(stamp, joints, finger))
         for view, topic in VIEWS.items():

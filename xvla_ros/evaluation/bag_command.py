@@ -182,7 +182,8 @@ class _Bar:
         if share > self._shares[name]:
             step = (share - self._shares[name]) * self._sizes[name] / 1e6
             self._shares[name] = share
-            self._bar.update(step)
+            # Sums of shares may pass the total by a rounding.
+            self._bar.update(min(step, self._bar.total - self._bar.n))
 
 
 _FORMAT = "{desc}: {percentage:3.0f}% |{bar}| {elapsed} < {remaining}"

@@ -225,6 +225,7 @@ class OpenLoop:
             self._observer.ask()
             if not self._try(tick):
                 self._note_problem(tick)
+        self._next_tick = max(self._next_tick, now)
 
     def _note_problem(self, now: float) -> None:
         if not self._instruction:

@@ -119,13 +119,19 @@ def _below(path: Path) -> Iterator[BagFiles]:
     metadata = path / METADATA
     if metadata.is_file():
         yield BagFiles(path.name, path, tuple(files), metadata)
-    elif files and (len(files) == 1 or len({_stem(p) for p in files}) == 1):
+    elif _is_split(path, files):
         yield BagFiles(path.name, path, tuple(files))
     else:
         for file in files:
             yield BagFiles(file.name, file, (file,))
     for folder in sorted(p for p in path.iterdir() if p.is_dir()):
         yield from _below(folder)
+
+
+def _is_split(folder: Path, files: Sequence[Path]) -> bool:
+    """Whether the files of a folder without metadata are the parts of one recording."""
+    stems = {_stem(path) for path in files}
+    return len(stems) == 1 and (len(files) > 1 or stems == {folder.name})
 
 
 def _is_storage(path: Path) -> bool:
