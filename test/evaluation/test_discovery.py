@@ -1,5 +1,9 @@
 """Which topics are chosen without any configuration, and how they are asked for with one."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 import yaml
 
@@ -150,3 +154,19 @@ def test_folders_of_bags_are_searched_and_names_are_unique(bags, tmp_path):
     found = files.find([tmp_path])
     assert [bag.name for bag in found] == ["monday/a", "tuesday/a", "b"]
     assert len({bag.path for bag in files.find([tmp_path, tmp_path / "monday"])}) == 3
+
+
+def test_an_offline_evaluation_needs_neither_ros_nor_nodes():
+    program = (
+        "import sys, xvla_ros.evaluation.bag_run, xvla_ros.evaluation.bag_settings; "
+        "sys.exit([m for m in sys.modules if m == 'rclpy' or m.startswith('xvla_ros.nodes')] or 0)"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr

@@ -305,6 +305,14 @@ def no_instruction(bags, path):
     return bags.write(path, [*bags.joints(8.0), *bags.camera(8.0)])
 
 
+def images_recorded_late(bags, path):
+    late = [
+        bags.Message(m.topic, m.time + (0.2 if m.topic == bags.FRONT else 0.0), m.message)
+        for m in bags.normal()
+    ]
+    return bags.write(path, [m for m in late if m.topic != bags.WRIST])
+
+
 def a_camera_that_stops(bags, path):
     messages = [*bags.told(), *bags.joints(8.0), *bags.camera(3.0), *bags.camera(8.0, bags.WRIST)]
     return bags.write(path, messages)
@@ -344,6 +352,7 @@ TABLE = [
     (frames_that_are_no_jpeg, COMPLETE, "", (7, 9), 1),
     (joint_states_that_are_nan, COMPLETE, "", (14, 16), 1),
     (a_message_that_is_cut, COMPLETE, "messages cannot be read", (15, 16), 1),
+    (images_recorded_late, COMPLETE, "recorded 0.20 s after the stamps", (15, 17), 1),
     (no_joint_states, FAILED, "/front/image_raw (sensor_msgs/msg/Image, 80)", 0, 0),
     (no_camera, FAILED, "/wx250s/joint_states (sensor_msgs/msg/JointState, 400)", 0, 0),
     (only_a_depth_camera, FAILED, "no camera", 0, 0),

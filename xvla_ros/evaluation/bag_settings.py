@@ -68,7 +68,8 @@ class Plan:
         instruction = str(values["instruction"])
         if not settings.instruction and instruction:
             settings = replace(settings, instruction=instruction)
-        return replace(self, wanted=_wanted(found, values, {}), settings=settings)
+        wanted = replace(_wanted(found, values, {}), any_transport=True)
+        return replace(self, wanted=wanted, settings=settings)
 
 
 def plan(

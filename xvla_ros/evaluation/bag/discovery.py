@@ -76,6 +76,8 @@ class Wanted:
     joint_states: str = ""
     instruction: str = ""
     episode: str = ""
+    any_transport: bool = False
+    """A camera's other transport is as good: a recorder may have compressed what it heard raw."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,8 @@ def discover(bag: Bag, wanted: Wanted | None = None, most_views: int = SLOTS) ->
     wanted = wanted or Wanted()
     warnings: list[str] = []
     if wanted.cameras:
-        views = tuple(_given_view(bag, view, warnings) for view in wanted.cameras)
+        notes: list[str] = [] if wanted.any_transport else warnings
+        views = tuple(_given_view(bag, view, notes) for view in wanted.cameras)
         views = tuple(view for view in views if view.topic)
     else:
         views = _find_views(bag, most_views)

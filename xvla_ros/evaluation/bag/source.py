@@ -29,6 +29,8 @@ _SAMPLE = 200
 # Beyond this distance from their stamps the observation buffer holds messages to be from another
 # clock; a bag that was converted, or recorded in simulated time, is so as a whole.
 _OTHER_CLOCK_S = 1.0
+# A driver that works and a recorder that keeps up are faster than this.
+_LATE_S = 0.15
 
 
 class BagRecording:
@@ -91,14 +93,11 @@ class BagRecording:
         if self._clock == "receive":
             return 0
         topics = [self._found.joint_states, *self._slots]
-        offsets = [
-            raw.time_ns - stamp
-            for topic in topics
-            for raw in islice(self._bag.messages([topic]), _SAMPLE // len(topics))
-            if len(raw.data) >= 12 and (stamp := header_stamp_ns(raw.data)) > 0
-        ]
+        by_topic = {topic: self._offsets(topic, _SAMPLE // len(topics)) for topic in topics}
+        offsets = [offset for found in by_topic.values() for offset in found]
         shift = int(np.median(offsets)) if offsets else 0
         if self._clock == "auto" and abs(shift) <= _OTHER_CLOCK_S * _NANO:
+            self._note_late(by_topic)
             return 0
         if shift:
             self._notes.append(
@@ -106,6 +105,23 @@ class BagRecording:
                 "the stamps' clock is taken"
             )
         return shift
+
+    def _offsets(self, topic: str, count: int) -> list[int]:
+        """Nanoseconds from stamp to recording of a topic's first messages that have a stamp."""
+        return [
+            raw.time_ns - stamp
+            for raw in islice(self._bag.messages([topic]), count)
+            if len(raw.data) >= 12 and (stamp := header_stamp_ns(raw.data)) > 0
+        ]
+
+    def _note_late(self, offsets: dict[str, list[int]]) -> None:
+        for topic, found in offsets.items():
+            late = float(np.median(found)) / _NANO if found else 0.0
+            if late > _LATE_S:
+                self._notes.append(
+                    f"{topic}: recorded {late:.2f} s after the stamps; an observation refuses "
+                    "what is older than observation.max_image_age_s and joint_states_max_age_s"
+                )
 
     def _time(self, raw: Raw) -> float:
         return seconds(raw.time_ns - self.shift_ns)
