@@ -129,7 +129,13 @@ class Chunk:
         except ee6d.DegenerateRotation as error:
             raise ChunkRefused(Refusal.DEGENERATE_ROTATION, str(error)) from error
         return Chunk(
-            stamp, t_ref, step_dt, positions, rotations, gripper, **fields  # type: ignore[arg-type]
+            stamp,
+            t_ref,
+            step_dt,
+            positions,
+            rotations,
+            gripper,
+            **fields,  # type: ignore[arg-type]
         )
 
 

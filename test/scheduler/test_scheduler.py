@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -124,6 +126,30 @@ def test_a_chunk_for_later_is_executed_from_its_reference_time(kit):
     np.testing.assert_allclose(got.steps[0], 0.1 * kit.PERIOD, atol=1e-6)
 
 
+def test_chunks_for_later_are_executed_in_turn(kit):
+    """A policy that thinks itself slower than it is sends the next before one has begun."""
+    scheduler = kit.started()
+    velocity = (0.1, 0.0, 0.0)
+    early = kit.play(scheduler, 1.0, [(0.0, kit.line_chunk(velocity=velocity))])
+
+    def at(ahead: float) -> Pose:
+        return Pose(early.positions[-1] + np.array([0.1 * ahead, 0, 0]), kit.START.rotation)
+
+    arrivals = [
+        (1.1, kit.line_chunk(at(0.5), velocity, stamp=1.0, t_ref=1.5, sequence=2)),
+        (1.2, kit.line_chunk(at(0.8), velocity, stamp=1.1, t_ref=1.8, sequence=3)),
+        (1.3, kit.line_chunk(at(0.7), velocity, stamp=1.2, t_ref=1.7, sequence=4)),
+    ]
+    got = kit.play(scheduler, 1.0, arrivals, start=1.02)
+    sequences = [s.sequence for s in got.setpoints]
+    # The fourth replaces the third, which would begin after it.
+    assert sorted(set(sequences)) == [1, 2, 4]
+    pairs = zip(got.times[1:], pairwise(sequences), strict=True)
+    changes = [t for t, (a, b) in pairs if a != b]
+    assert changes == pytest.approx([1.5, 1.7], abs=1.5 * kit.PERIOD)
+    np.testing.assert_allclose(got.steps[0], 0.1 * kit.PERIOD, atol=1e-6)
+
+
 def test_a_chunk_for_later_starts_from_its_beginning_if_the_arm_rests_before(kit):
     scheduler = kit.started()
     first = kit.play(scheduler, 1.0, [(0.0, kit.line_chunk(velocity=(0.1, 0, 0)))])
@@ -212,6 +238,18 @@ def test_a_lost_policy_brings_the_arm_to_rest_and_the_next_chunk_goes_on(kit):
     chunk = kit.line_chunk(scheduler.pose, stamp=2.0, sequence=1, epoch=scheduler.epoch)
     again = kit.play(scheduler, 0.5, [(2.1, chunk)], start=2.02)
     assert again.states[-1] is EXECUTING
+
+
+@pytest.mark.parametrize("lose", ["policy_lost", "stop"])
+def test_a_chunk_for_later_does_not_outlive_its_policy(kit, lose):
+    scheduler = kit.started()
+    early = kit.play(scheduler, 1.0, [(0.0, kit.line_chunk(velocity=(0.1, 0, 0)))])
+    there = Pose(early.positions[-1] + np.array([0.03, 0, 0]), kit.START.rotation)
+    scheduler.submit(kit.line_chunk(there, (0.1, 0, 0), stamp=1.0, t_ref=1.3, sequence=2), 1.0)
+    getattr(scheduler, lose)(1.0)
+    got = kit.play(scheduler, 1.0, start=1.02)
+    assert {s.sequence for s in got.setpoints} == {1}
+    assert (got.steps[0][20:] == 0.0).all()
 
 
 @pytest.mark.parametrize("jump", [5.0, 3600.0, 1.7e9])

@@ -53,7 +53,7 @@ def pose_figure(recording: Recording, start: float, end: float) -> Figure:
     for axis, name in zip(axes, ("x", "y", "z", "finger"), strict=True):
         axis.set_ylabel(f"{name} [mm]")
     axes[3].set_ylim(1000.0 * FINGER_LOWER - 2.0, 1000.0 * FINGER_UPPER + 2.0)
-    axes[0].legend(loc="upper right", frameon=False, ncols=2)
+    axes[0].legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), frameon=False, ncols=2)
     _mark_switches(axes, recording, start, end)
     axes[-1].set_xlabel("time in the episode [s]; grey lines: changes of chunk")
     return figure

@@ -61,7 +61,7 @@ class ChunkScheduler:
         self._gripper = GripperState(0.0)
         self._now = 0.0
         self._running: Running | None = None
-        self._pending: Pending | None = None
+        self._pending: list[Pending] = []
         self._time = PlanTime()
         self._box: Box | None = None
         self._progress = ProgressLog()
@@ -130,7 +130,8 @@ class ChunkScheduler:
         if gripper != self._gripper.command:
             self._gripper = GripperState(gripper)
         self._now = now
-        self._running = self._pending = None
+        self._running = None
+        self._pending = []
         self._time = PlanTime()
         self._progress.clear()
 
@@ -159,7 +160,7 @@ class ChunkScheduler:
 
     def rest(self, hard: bool = False) -> None:
         """Comes to rest along the path; `hard` takes the stop bounds."""
-        self._pending = None
+        self._pending = []
         if self._time.rest(hard):
             self.revision += 1
 
@@ -191,7 +192,10 @@ class ChunkScheduler:
         if self._gate.accept(chunk):
             self.latency.restart()
         self.latency.add(now - chunk.stamp)
-        self._pending = Pending(chunk, trajectory, self._progress.value + lead - phase)
+        due = self._progress.value + lead - phase
+        # A newer chunk replaces those that begin later, not one whose time comes before its own.
+        self._pending = [p for p in self._pending if p.due < due]
+        self._pending.append(Pending(chunk, trajectory, due))
 
     def _check_splice(self, trajectory: Trajectory, phase: float, lead: float) -> None:
         """Refuses a chunk without a future, or too far from the command at its beginning."""
@@ -293,16 +297,23 @@ class ChunkScheduler:
         return elapsed
 
     def _activate(self, elapsed: float) -> None:
-        """Splices a pending chunk if its beginning falls into this command period."""
-        pending = self._pending
-        if pending is None:
+        """Splices the newest chunk whose beginning falls into this command period.
+
+        At rest nothing is to be waited for: the newest chunk begins at once.
+        """
+        reached = self._progress.value
+        if self.executing:
+            reached += self._time.state.rate * elapsed
+            ready = [p for p in self._pending if p.due <= reached]
+        else:
+            ready = self._pending
+        if not ready:
             return
+        pending = ready[-1]
+        self._pending = [p for p in self._pending if p.due > pending.due]
         phase = self._progress.value - pending.due
         if not self.executing:
             phase = max(phase, 0.0)
-        elif phase + self._time.state.rate * elapsed < 0.0:
-            return
-        self._pending = None
         running = self._running if self.executing else None
         path = strategy(self.params.strategy).path(
             Splice(

@@ -13,6 +13,7 @@ from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState
 from rclpy.event_handler import SubscriptionEventCallbacks
 from rclpy.node import Node
+from rclpy.parameter import Parameter
 from rosgraph_msgs.msg import Clock
 
 from xvla_ros import names
@@ -189,7 +190,7 @@ def test_cameras_joints_and_inference_are_in_the_diagnostics(ros, stage, run):
         heard.update({status.name: status for status in message.status})
 
     stage.create_subscription(DiagnosticArray, names.DIAGNOSTICS, on_message, qos.DIAGNOSTICS)
-    policy = run()
+    policy = run(observation__max_image_age_s=0.5)
     policy.start()
     wanted = {
         f"{names.POLICY_NODE}: {what}"
@@ -200,8 +201,8 @@ def test_cameras_joints_and_inference_are_in_the_diagnostics(ros, stage, run):
     def camera():
         return {v.key: v.value for v in heard[f"{names.POLICY_NODE}: /main/image_raw"].values}
 
-    ros.wait_for(lambda: 10.0 < float(camera()["rate [Hz]"]) < 30.0, what="about 20 Hz")
-    ros.wait_for(lambda: float(camera()["age [s]"]) < 0.25, what="a fresh image")
+    ros.wait_for(lambda: 5.0 < float(camera()["rate [Hz]"]) < 30.0, 40.0, "about 20 Hz")
+    ros.wait_for(lambda: float(camera()["age [s]"]) < 1.0, what="a fresh image")
 
     def latency():
         figures = {v.key: v.value for v in heard[f"{names.POLICY_NODE}: inference"].values}
@@ -216,8 +217,7 @@ def test_cameras_joints_and_inference_are_in_the_diagnostics(ros, stage, run):
 
 def test_a_clock_that_jumps_back_starts_afresh(ros, stage, run):
     """A bag that loops: /clock from this test, and stamps of the same clock."""
-    from rclpy.parameter import Parameter
-
+    stage.silent.add(names.joint_states())  # it has the wrong clock here
     sim = Parameter("use_sim_time", value=True)
     source: Node = ros.node("clock")
     clock = source.create_publisher(Clock, "/clock", 1)

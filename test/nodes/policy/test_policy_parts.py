@@ -14,7 +14,7 @@ from xvla_ros.geometry import Pose, so3_exp
 from xvla_ros.nodes.inference_worker import InferenceWorker
 from xvla_ros.nodes.policy_state import Announcer, Assessment, Figures, PolicyState, State
 from xvla_ros.nodes.task_monitor import End, Progress, TaskMonitor, TaskParams
-from xvla_ros.observation import Problem, Reason
+from xvla_ros.observation import ObservationBuffer, Problem, Reason, ViewSpec
 from xvla_ros.parameters import policy as parameters
 from xvla_ros.parameters.parameter import defaults
 
@@ -37,6 +37,27 @@ def test_it_waits_before_the_first_observation_and_stalls_after_it():
     assert (stalled.state, stalled.missing_topics) == (State.STALLED, ("/wrist",))
     assert "/wrist" in stalled.message
     assert assess(state, T + 1.4).state is State.RUNNING
+
+
+def test_with_the_default_limits_a_stopped_camera_is_told_well_within_a_second():
+    views = [ViewSpec("/main"), ViewSpec("/wrist")]
+    buffer: ObservationBuffer[str] = ObservationBuffer(views, ["waist"])
+    state, told = PolicyState(), None
+    for k in range(300):
+        now = T + 0.01 * k
+        buffer.add_joints(now, now, ["waist"], [0.0])
+        if k % 7 == 0:
+            buffer.add_image(0, now, now, "main")
+            if now <= T + 1.0:
+                buffer.add_image(1, now, now, "wrist")
+                last = now
+        if k % 5 == 0 and told is None:  # as often as the node looks
+            seen = assess(state, now, buffer.problems(now))
+            if seen.state is State.STALLED:
+                told = now
+                assert seen.missing_topics == ("/wrist",)
+    assert told is not None
+    assert 0.25 < told - last < 0.7
 
 
 def test_hiccups_do_not_add_up_to_a_stall():

@@ -49,11 +49,11 @@ def test_the_numbers_are_those_of_the_interfaces():
 def test_a_task_runs_its_instruction_until_its_time_is_up(ros, stage, run, client):
     policy = run(instruction="")
     policy.start()
-    handle = client.send("reach the block", max_duration=1.5)
+    handle = client.send("reach the block", max_duration=3.0)
     status, result = client.result(handle)
     assert status == GoalStatus.STATUS_ABORTED
     assert result.reason == RunTask.Result.TIMEOUT
-    assert 1.5 <= result.elapsed < 3.0
+    assert 3.0 <= result.elapsed < 10.0
     assert result.chunks >= 1
     assert {m.instruction for _, m in stage.chunks} == {"reach the block"}
     assert client.feedback
@@ -99,7 +99,7 @@ def test_a_stop_of_the_scheduler_ends_the_task(ros, stage, run, client):
 
 
 def test_a_task_without_its_camera_ends_as_stalled_with_the_topic(ros, stage, run, client):
-    policy = run(task__stall_s=0.5)
+    policy = run(task__stall_s=0.5, observation__max_image_age_s=0.5)
     policy.start()
     handle = client.send()
     ros.wait_for(lambda: stage.chunks, what="a chunk")
