@@ -16,11 +16,11 @@ from xvla_ros.evaluation.bag.reader import Bag
 from xvla_ros.evaluation.bag.source import BagRecording
 from xvla_ros.evaluation.bag_settings import Plan
 from xvla_ros.evaluation.open_loop import NO_INSTRUCTION, OpenLoop
+from xvla_ros.evaluation.result import COMPLETE, FAILED, PARTIAL
 from xvla_ros.evaluation.table import Shards, rows, schema, shard_paths
 from xvla_ros.parameters.parameter import ParameterRefused
 from xvla_ros.runtime.interface import Policy
 
-COMPLETE, PARTIAL, FAILED = "complete", "partial", "failed"
 _ENTRY = "bag.json"
 
 
@@ -30,11 +30,15 @@ class BagJob:
     Args:
         files: the bag.
         folder: of its parts; what an earlier run has left there is not done again.
+        engine: makes the engine, with the arguments of `OpenLoop`.
     """
 
-    def __init__(self, files: BagFiles, folder: Path) -> None:
+    def __init__(
+        self, files: BagFiles, folder: Path, engine: Callable[..., OpenLoop] = OpenLoop
+    ) -> None:
         self._files = files
         self._folder = folder
+        self._engine = engine
 
     @property
     def done(self) -> dict[str, Any] | None:
@@ -72,7 +76,7 @@ class BagJob:
             found = discover(bag, own.wanted, policy.num_views)
             recording = BagRecording(bag, found, own.clock, own.settings.instruction)
             shards = Shards(self._folder, schema(policy.horizon, policy.step_dt))
-            engine = OpenLoop(policy, recording, own.settings, skip=shards.known())
+            engine = self._engine(policy, recording, own.settings, skip=shards.known())
             try:
                 for outcome in engine.run(progress):
                     shards.add(rows(self._files.name, outcome, policy.step_dt))

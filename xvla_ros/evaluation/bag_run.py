@@ -5,76 +5,32 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import platform
 import shutil
 import signal
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from dataclasses import asdict, dataclass, replace
-from importlib import metadata
+from dataclasses import asdict, replace
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pyarrow.parquet as pq
-
-from xvla_ros import __version__
 from xvla_ros.errors import UsageError
-from xvla_ros.evaluation.aggregate import Figures, quantiles, summary_of_bag, summary_of_methods
 from xvla_ros.evaluation.bag.files import BagFiles
-from xvla_ros.evaluation.bag_job import FAILED, BagJob
+from xvla_ros.evaluation.bag_job import BagJob
 from xvla_ros.evaluation.bag_settings import ModelOptions, Plan
-from xvla_ros.evaluation.table import SCHEMA, join, schema
+from xvla_ros.evaluation.open_loop import OpenLoop
+from xvla_ros.evaluation.result import ModelFacts, write_result, write_timing
 from xvla_ros.runtime.interface import Policy
 
-SUMMARY, TIMING, PREDICTIONS, PARTS = (
-    "summary.json",
-    "timing.json",
-    "predictions.parquet",
-    "parts",
-)
+PARTS = "parts"
 _FINGERPRINT = "run.json"
 # What a process needs beside twice its weights: interpreter, torch, buffers.
 _PROCESS_BYTES = 600 << 20
 _SAMPLE_S = 0.2
-_LIBRARIES = ("numpy", "torch", "opencv-python-headless", "rosbags", "Pillow")
 
 Progress = Callable[[str, float], None]
 """Told the name of a bag and which fraction of it is done."""
-
-
-@dataclass(frozen=True)
-class ModelFacts:
-    """What a result says about the model."""
-
-    name: str
-    hash: str
-    device: str
-    domain_id: int
-    step_dt: float
-    horizon: int
-    num_views: int
-    time_grid: tuple[float, ...]
-    approximation: str
-    gripper_threshold: float
-
-    @staticmethod
-    def of(policy: Policy, folder: Path) -> ModelFacts:
-        """The facts of a loaded policy."""
-        return ModelFacts(
-            name=folder.absolute().name,
-            hash=policy.model_hash,
-            device=policy.device,
-            domain_id=policy.domain_id,
-            step_dt=policy.step_dt,
-            horizon=policy.horizon,
-            num_views=policy.num_views,
-            time_grid=tuple(round(t, 9) for t in policy.time_grid),
-            approximation=policy.approximation,
-            gripper_threshold=policy.gripper_threshold,
-        )
 
 
 class BagRun:
@@ -85,18 +41,27 @@ class BagRun:
         plan: see `bag_settings.plan`.
         out: folder of the result.
         fresh: do not go on with what an earlier run has left.
+        kind: of the result, as the summary names it.
+        engine: see `BagJob`; another one than the default works in this process alone.
     """
 
     def __init__(
-        self, bags: Sequence[BagFiles], plan: Plan, out: Path, *, fresh: bool = False
+        self,
+        bags: Sequence[BagFiles],
+        plan: Plan,
+        out: Path,
+        *,
+        fresh: bool = False,
+        kind: str = "bag",
+        engine: Callable[..., OpenLoop] = OpenLoop,
     ) -> None:
+        self._kind = kind
         self._bags = sorted(bags, key=lambda bag: bag.name)
         self._plan = plan
         self._out = out
         self._fresh = fresh
         self._jobs = {
-            bag.name: BagJob(bag, out / PARTS / hashlib.sha256(bag.name.encode()).hexdigest()[:12])
-            for bag in self._bags
+            bag.name: BagJob(bag, out / PARTS / _part_name(bag.name), engine) for bag in self._bags
         }
 
     def run(self, jobs: int | None, progress: Progress) -> dict[str, Any]:
@@ -128,7 +93,7 @@ class BagRun:
                 entries[bag.name] = self._run_here(policy, bag, progress)
             policy.close()
         summary = self._finish(facts, [entries[bag.name] for bag in self._bags])
-        self._write_timing(time.perf_counter() - start, count)
+        write_timing(self._out, time.perf_counter() - start, count)
         shutil.rmtree(self._out / PARTS)
         return summary
 
@@ -189,68 +154,26 @@ class BagRun:
         return entries
 
     def _finish(self, facts: ModelFacts, entries: list[dict[str, Any]]) -> dict[str, Any]:
-        kind = schema(facts.horizon, facts.step_dt)
-        path = self._out / PREDICTIONS
-        join((self._jobs[bag.name].parts() for bag in self._bags), path, kind)
-        table = pq.read_table(path, columns=list(Figures.COLUMNS))
-        figures = Figures(table, facts.horizon, facts.step_dt)
         settings = self._plan.settings
-        bags = [summary_of_bag(figures, entry) for entry in entries]
-        summary = {
-            "schema": SCHEMA,
-            "kind": "bag",
-            "versions": versions(),
-            "model": asdict(facts),
-            "settings": {
+        return write_result(
+            self._out,
+            self._kind,
+            facts,
+            entries,
+            (self._jobs[bag.name].parts() for bag in self._bags),
+            settings={
                 "seeds": settings.seeds,
                 "seed": settings.seed,
                 "policy_rate_hz": settings.policy_rate_hz,
                 "baselines": settings.baselines,
                 "instruction": settings.instruction or None,
             },
-            "parameters": self._plan.values,
-            "counts": {
-                "bags": len(bags),
-                "bags_failed": sum(bag["status"] == FAILED for bag in bags),
-                "episodes": sum(len(bag["episodes"]) for bag in bags),
-                "predictions": sum(bag["predictions"] for bag in bags),
-                "duration_s": round(sum(bag["duration_s"] or 0.0 for bag in bags), 6),
-            },
-            **summary_of_methods(figures),
-            "bags": bags,
-        }
-        write_json(self._out / SUMMARY, summary)
-        return summary
-
-    def _write_timing(self, wall_s: float, jobs: int) -> None:
-        table = pq.read_table(self._out / PREDICTIONS, columns=["network_ms", "overhead_ms"])
-        figures = {
-            name: quantiles(np.array(table[name].to_pylist(), dtype=np.float64))
-            for name in ("network_ms", "overhead_ms")
-        }
-        write_json(self._out / TIMING, {**figures, "wall_s": round(wall_s, 3), "jobs": jobs})
+            parameters=self._plan.values,
+        )
 
 
-def write_json(path: Path, content: dict[str, Any]) -> None:
-    """Writes a file that is there whole or not at all."""
-    temporary = path.with_suffix(".tmp")
-    text = json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
-    temporary.write_text(text, encoding="utf-8")
-    os.replace(temporary, path)
-
-
-def versions() -> dict[str, str]:
-    """Versions of this package and of what its numbers depend on."""
-    installed = {name: _version(name) for name in _LIBRARIES}
-    own = {"xvla_ros": __version__, "python": platform.python_version()}
-    return own | {name: version for name, version in installed.items() if version}
-
-
-def _version(name: str) -> str:
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return ""
+def _part_name(bag: str) -> str:
+    return hashlib.sha256(bag.encode()).hexdigest()[:12]
 
 
 def load(model: ModelOptions) -> Policy:

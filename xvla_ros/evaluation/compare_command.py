@@ -38,9 +38,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Prints the table and writes comparison.json and comparison.html."""
     from rich.console import Console
 
-    from xvla_ros.evaluation.bag_run import write_json
     from xvla_ros.evaluation.comparison import compare, load
     from xvla_ros.evaluation.report.compare_page import write_comparison
+    from xvla_ros.evaluation.result import write_json
 
     result = compare(load(arguments.a), load(arguments.b))
     arguments.out.mkdir(parents=True, exist_ok=True)

@@ -17,7 +17,8 @@ from xvla_ros.errors import UsageError
 from xvla_ros.evaluation.open_loop_metrics import TIMES
 from xvla_ros.evaluation.outcome import POLICY
 from xvla_ros.evaluation.paired import Difference, difference, independent_units, mcnemar
-from xvla_ros.evaluation.report.page import PREDICTIONS, SUMMARY, read_json
+from xvla_ros.evaluation.report.page import read_json
+from xvla_ros.evaluation.result import PREDICTIONS, SUMMARY
 
 Array = NDArray[np.float64]
 

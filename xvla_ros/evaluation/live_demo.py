@@ -66,7 +66,7 @@ def run(options: Options, said: Callable[[str], None], done: Callable[[Episode],
         BringUpError: the nodes could not be started.
         NotRunning: a node does not answer before the first episode.
     """
-    domain = _choose_domain()
+    domain = choose_domain()
     arguments = Arguments(sim=True, model=options.model, device=options.device)
     bringup = _without_instruction(describe(arguments))
     said(f"starting {len(bringup.processes)} nodes in ROS domain {domain} ...")
@@ -112,7 +112,7 @@ def _play(
     return tuple(episodes), fault
 
 
-def _choose_domain() -> int:
+def choose_domain() -> int:
     """A domain of its own on this machine alone, unless the user has chosen one."""
     os.environ.setdefault("ROS_DOMAIN_ID", str(1 + os.getpid() % _DOMAINS))
     os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")

@@ -14,7 +14,7 @@ from xvla_ros import names
 from xvla_ros.parameters.parameter import Parameter, Value, Values
 from xvla_ros.scheduler.params import STRATEGIES, ExecutorParams, SchedulerParams
 
-BACKENDS = ("jtc",)
+BACKENDS = ("jtc", "none")
 """Drivers that can be commanded; see `nodes/backends`."""
 
 
@@ -58,7 +58,7 @@ SCHEDULER_PARAMETERS: tuple[Parameter, ...] = (
     Parameter(
         "backend",
         "jtc",
-        "Driver that gets the commands: jtc = joint_trajectory_controller topics.",
+        "Driver that gets the commands: jtc = joint_trajectory_controller topics; none = nobody.",
         choices=BACKENDS,
         read_only=True,
     ),

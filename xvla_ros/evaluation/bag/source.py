@@ -14,6 +14,7 @@ from xvla_ros import images
 from xvla_ros.evaluation.bag import discovery
 from xvla_ros.evaluation.bag.discovery import Found, View
 from xvla_ros.evaluation.bag.files import BagError
+from xvla_ros.evaluation.bag.joint_states import JointStateReader
 from xvla_ros.evaluation.bag.reader import Bag, Raw, header_stamp_ns
 from xvla_ros.evaluation.events import (
     EpisodeSeen,
@@ -56,6 +57,7 @@ class BagRecording:
             self._handlers[found.instruction.name] = self._instruction
         if found.episode is not None:
             self._handlers[found.episode.name] = self._episode
+        self._joint_states = JointStateReader(bag.decode)
         self._bad: Counter[str] = Counter()
         self._faults: dict[str, str] = {}
         self._world: tuple[int, float, int] | None = None
@@ -139,9 +141,8 @@ class BagRecording:
         return images.from_message(message, raw.topic)
 
     def _joints(self, raw: Raw) -> JointsSeen:
-        message = self._bag.decode(raw)
-        stamp = float(message.header.stamp.sec) + message.header.stamp.nanosec * 1e-9
-        return JointsSeen(self._time(raw), stamp, message.name, message.position)
+        names, positions = self._joint_states.read(raw)
+        return JointsSeen(self._time(raw), seconds(header_stamp_ns(raw.data)), names, positions)
 
     def _instruction(self, raw: Raw) -> InstructionSeen | None:
         text = discovery.instruction_of(self._bag.decode(raw), raw.type_name)

@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 from xvla_ros.errors import UsageError
 from xvla_ros.evaluation.report.content import COLUMNS, build
 from xvla_ros.evaluation.report.frames import BagFrames, FrameSource
+from xvla_ros.evaluation.result import PREDICTIONS, SUMMARY, TIMING
 
 REPORT = "report.html"
-SUMMARY, TIMING, PREDICTIONS = "summary.json", "timing.json", "predictions.parquet"
 _REPORT_SCRIPTS = ("charts.js", "space.js", "report.js")
 
 

@@ -52,7 +52,8 @@ function verdict() {
   if (!own) return el("p", { class: "verdict" }, "There is no prediction.");
   const at = ["1s", "end", "dt"].find((name) => known(own.position_error_mm[name].mean));
   if (!at) return el("p", { class: "verdict" }, "No prediction can be compared: the recordings end before the first step.");
-  const parts = [`After ${TIME_NAMES[at]} the policy is on average ${fixed(own.position_error_mm[at].mean, 1, "mm")} and `
+  const loop = S.closed_loop;
+  const parts = [loop ? `The policy succeeds in ${loop.successes} of ${plural(loop.episodes, "episode")}. ` : "", `After ${TIME_NAMES[at]} the policy is on average ${fixed(own.position_error_mm[at].mean, 1, "mm")} and `
     + `${fixed(own.rotation_error_deg[at].mean, 1, "\u00b0")} away from where the arm went`];
   const ratios = Object.entries(S.relative || {}).map(([name, r]) => [name, r.position[at]]).filter(([name, r]) => known(r) && name !== "previous_chunk");
   if (ratios.length) {
@@ -369,7 +370,8 @@ function worst() {
 
 function latency() {
   const network = histogram({ values: D.latency.network, colour: colour("policy"), xlabel: "ms", label: "latency of the network" });
-  const rest = histogram({ values: D.latency.overhead, colour: colour("constant_velocity"), xlabel: "ms", label: "everything else" });
+  // A live chunk was made in another process.
+  const rest = S.kind === "replay" ? null : histogram({ values: D.latency.overhead, colour: colour("constant_velocity"), xlabel: "ms", label: "everything else" });
   if (!network) return null;
   const panel = (title, h) => h && el("div", {}, el("h3", {}, title), h.root,
     el("p", { class: "soft small" }, `p50 ${fixed(h.p50, 1, "ms")}, p95 ${fixed(h.p95, 1, "ms")}, largest ${fixed(h.max, 1, "ms")}; ${plural(h.count, "value")}${h.beyond ? `, ${h.beyond} beyond the figure` : ""}`));
@@ -406,6 +408,18 @@ function recordings() {
     el("tbody", {}, rows))), el("div", { style: "margin-top:10px" }, used, said));
 }
 
+function replay() {
+  const r = S.replay;
+  if (!r) return null;
+  const share = (n, of) => `${n} of ${of} (${percent(of ? n / of : null)})`;
+  return card("Live and offline", "The nodes\u2019 chunks beside what the offline engine sees and predicts at the same stamps.",
+    el("dl", { class: "facts" },
+      [["observations found again", share(r.observations_found, r.live_chunks)], ["same images", share(r.same_views, r.observations_found)],
+        ["same proprio", share(r.same_proprio, r.observations_found)], ["proprio that differs by a joint state just arriving", share(r.later_joints, r.observations_found)], ["same actions for the same input", share(r.same_actions, r.same_views)],
+        ["largest difference of those", r.largest_difference.toExponential(1)]].map(([name, value]) => [el("dt", {}, name), el("dd", {}, value)])),
+    r.others.map((text) => el("div", { class: "soft small" }, text)));
+}
+
 function provenance() {
   const table = (content) => el("pre", {}, Object.entries(content).map(([name, value]) => `${name}: ${typeof value === "object" ? JSON.stringify(value) : value}`).join("\n"));
   const block = (title, content, open) => content && Object.keys(content).length > 0 && el("details", { open }, el("summary", {}, title), table(content));
@@ -413,4 +427,4 @@ function provenance() {
     Object.entries(S.parameters || {}).map(([node, values]) => block(`parameters of ${node}`, values, false)));
 }
 
-page.replaceChildren(...[head(), verdict(), tiles(), notices(), methods(), horizon(), worst(), explorer(), limits(), latency(), recordings(), provenance()].filter(Boolean));
+page.replaceChildren(...[head(), verdict(), tiles(), notices(), methods(), horizon(), worst(), explorer(), limits(), replay(), latency(), recordings(), provenance()].filter(Boolean));
