@@ -60,7 +60,7 @@ class JointStateReader:
         """
         layout = self._layout
         if layout is not None and layout.fits(raw.data):
-            return layout.names, layout.positions(raw.data)
+            return layout.names, layout.positions(raw.data).tolist()
         message = self._decode(raw)
         found = _layout(raw.data)
         # The shortcut is taken only where it is seen to give the same.
