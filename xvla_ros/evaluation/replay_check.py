@@ -20,7 +20,6 @@ from xvla_ros.runtime.prediction import Request
 
 # A chunk travels as float32.
 _SAME = 1e-5
-_SAME_ANGLE = 1e-4
 Array = NDArray[np.float64]
 
 
@@ -44,8 +43,8 @@ class Agreement:
     same_views: int = 0
     same_proprio: int = 0
     later_joints: int = 0
-    """Those whose proprio differs because the joint state after the images had already arrived: the
-    observation interpolates to it where it is there, and holds the one before where it is not."""
+    """Those whose proprio differs because other joint states had arrived by then: an observation
+    interpolates at its stamp where the next one is there, and holds the last one where not."""
     same_actions: int = 0
     """Those in which the same images, proprio and noise give the same actions."""
     largest_difference: float = 0.0
@@ -143,7 +142,7 @@ class ReplayLoop(OpenLoop):
         given = np.asarray(live.chunk.provenance.proprio, dtype=np.float64)
         if _same_pose(own, given):
             report.same_proprio += 1
-        elif self._is_on_the_way(given, own, moment.stamp):
+        elif self._was_there(given, moment.stamp):
             report.later_joints += 1
         else:
             report.others.append(f"{moment.time:.3f} s: other proprio")
@@ -151,19 +150,16 @@ class ReplayLoop(OpenLoop):
         report.largest_difference = max(report.largest_difference, apart)
         report.same_actions += apart <= _SAME
 
-    def _is_on_the_way(self, given: Array, held: Pose, stamp: float) -> bool:
-        """Whether a proprio is the pose at the stamp between the joint states around it.
-
-        Or, where the engine has interpolated, the pose of the joint state before.
-        """
-        track = self._track.poses([stamp])
-        if not track.known[0]:
-            return False
-        between = Pose(track.positions[0], track.rotations[0])
-        apart, turned = between.distance(held)
-        position, rotation, _ = ee6d.unpack(given)
-        near, angle = Pose(position, rotation).distance(between)
-        return near <= apart + _SAME and angle <= turned + _SAME_ANGLE
+    def _was_there(self, given: Array, stamp: float) -> bool:
+        """Whether a proprio is a pose that an observation may take for the one at a stamp."""
+        oldest = stamp - self._settings.limits.joints_max_age
+        poses = self._track.poses([stamp, *self._track.stamps(oldest, stamp)])
+        return any(
+            known and _same_pose(Pose(position, rotation), given)
+            for known, position, rotation in zip(
+                poses.known, poses.positions, poses.rotations, strict=True
+            )
+        )
 
 
 def _same_pose(pose: Pose, proprio: Array) -> bool:

@@ -102,6 +102,10 @@ class MotionTrack:
             self._stamps.append(stamp)
             self._rows.append(row)
 
+    def stamps(self, first: float, last: float) -> list[float]:
+        """Stamps of the joint states from one time to another, both included."""
+        return self._stamps[bisect_left(self._stamps, first) : bisect_right(self._stamps, last)]
+
     def forget(self, before: float) -> None:
         """Drops what no time from `before` on can need."""
         first = bisect_right(self._stamps, before) - 1
