@@ -13,7 +13,8 @@ from xvla_ros.scheduler.limits import WORKSPACE, StepLimiter
 from xvla_ros.scheduler.params import ExecutorParams, SchedulerParams
 from xvla_ros.scheduler.scheduler import ChunkScheduler
 
-_LONGEST_PERIOD_S = 0.2
+# The rate at which BridgeData's robots are commanded.
+_PERIOD_S = 0.2
 
 
 @dataclass(frozen=True)
@@ -29,8 +30,8 @@ class LimitReport:
 class LimitChecker:
     """Executes chunks on an arm that follows exactly, from the measured pose.
 
-    The scheduler and the limiter are those of the nodes, at one command per step of the chunk
-    instead of 50 per second: averages over a step can only hide what is shorter than a step.
+    The scheduler and the limiter are those of the nodes, at 5 commands per second instead of 50:
+    an average over a command's period can hide a speed that lasts for less.
     """
 
     def __init__(self, scheduler: SchedulerParams, executor: ExecutorParams) -> None:
@@ -45,8 +46,7 @@ class LimitChecker:
             chunk: of any epoch.
             measured: at the chunk's stamp.
         """
-        period = min(chunk.step_dt, _LONGEST_PERIOD_S)
-        params = replace(self._scheduler, command_rate_hz=1.0 / period)
+        params = replace(self._scheduler, command_rate_hz=1.0 / _PERIOD_S)
         scheduler = ChunkScheduler(params)
         limiter = StepLimiter(self._arm, self._executor.limits)
         scheduler.set_workspace(limiter.box())
@@ -60,8 +60,8 @@ class LimitChecker:
         if limiter.outside_box(scheduler.pose):
             first[WORKSPACE] = 0
         # Slowed down and to the end, no chunk takes longer than this.
-        for tick in range(1, 4 * math.ceil(params.execution_horizon_s / period) + 4):
-            advance = scheduler.propose(chunk.stamp + tick * period)
+        for tick in range(1, 4 * math.ceil(params.execution_horizon_s / _PERIOD_S) + 4):
+            advance = scheduler.propose(chunk.stamp + tick * _PERIOD_S)
             _, acted = commander.step(advance)
             step = max(0, math.ceil((advance.phase + advance.step) / chunk.step_dt - 1e-6) - 1)
             for name in sorted(acted):
