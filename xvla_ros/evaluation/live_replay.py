@@ -33,7 +33,7 @@ from xvla_ros.evaluation.report.page import write_report
 from xvla_ros.evaluation.result import SUMMARY, write_json
 from xvla_ros.msg import ActionChunk
 from xvla_ros.nodes import conversions
-from xvla_ros.nodes.bringup import Arguments, BringUp
+from xvla_ros.nodes.bringup import Arguments, BringUp, BringUpError
 from xvla_ros.nodes.bringup_replay import describe_replay
 from xvla_ros.nodes.supervisor import Supervisor
 from xvla_ros.parameters.parameter import Values
@@ -90,9 +90,8 @@ def replay(
         progress: told the fraction that has been played.
 
     Raises:
-        UsageError: no such bag, or no chunk came.
+        UsageError: no such bag, the nodes could not be started, or no chunk came.
         BagError: the bag lacks what is needed.
-        BringUpError: the nodes could not be started.
         NotRunning: a node does not answer.
     """
     found = find([options.bag])
@@ -100,7 +99,10 @@ def replay(
         raise UsageError(f"{options.bag} holds {len(found)} bags: name one of them")
     _prepare(options.out)
     with Bag(found[0]) as bag:
-        played = _play(options, bag, stop, said, progress)
+        try:
+            played = _play(options, bag, stop, said, progress)
+        except BringUpError as error:
+            raise UsageError(str(error)) from error
     if not played.chunks:
         raise UsageError(
             f"no chunk came: see the nodes' logs in {options.out / LOGS} and the recording's "

@@ -42,7 +42,6 @@ def run(arguments: argparse.Namespace) -> int:
     from xvla_ros.evaluation.bag.files import BagError
     from xvla_ros.evaluation.live_conductor import NotRunning
     from xvla_ros.evaluation.live_replay import ReplayOptions, replay
-    from xvla_ros.nodes.bringup import BringUpError
 
     options = ReplayOptions(
         arguments.bag,
@@ -62,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
 
         try:
             agreement = replay(options, stop_on_signals(), bar.write, progress)
-        except (BringUpError, BagError) as error:
+        except BagError as error:
             raise UsageError(str(error)) from error
         except (NotRunning, OSError) as error:
             print(f"xvla: error: {error}", file=sys.stderr)
