@@ -49,6 +49,7 @@ setup(
     # before the installed copy on sys.path and the generated messages join it.
     package_dir={"": "."},
     packages=find_packages(include=["xvla_ros", "xvla_ros.*"]),
+    package_data={"xvla_ros.evaluation.report": ["*.html", "*.css", "*.js"]},
     python_requires=">=3.10",
     install_requires=[
         "numpy>=1.26.4,<2.3",

@@ -23,11 +23,15 @@ ALLOWED = {
     "arm": set(),
     "model": set(),
     "runtime": {"scheduler", "arm", "model"},
+    "parameters": {"scheduler", "arm", "model", "runtime"},
     "sim": {"scheduler", "arm", "model", "runtime"},
-    "evaluation": {"scheduler", "arm", "model", "runtime", "sim", "training"},
+    "evaluation": {"parameters", "scheduler", "arm", "model", "runtime", "sim", "training"},
     "training": {"scheduler", "arm", "model", "runtime", "sim", "evaluation"},
-    "nodes": {"scheduler", "arm", "model", "runtime", "sim"},
-    "cli": {"scheduler", "arm", "model", "runtime", "sim", "evaluation", "training", "nodes"},
+    "nodes": {"parameters", "scheduler", "arm", "model", "runtime", "sim"},
+    "cli": {
+        *("parameters", "scheduler", "arm", "model", "runtime", "sim"),
+        *("evaluation", "training", "nodes"),
+    },
 }
 LIVE = ("xvla_ros.evaluation.live", "xvla_ros.evaluation.demo")
 """The half of the evaluation that works with running nodes, and may import ROS and `nodes`."""

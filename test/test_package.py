@@ -15,12 +15,13 @@ import yaml
 from packaging.requirements import Requirement
 
 import xvla_ros
-from xvla_ros.nodes import bringup, names
-from xvla_ros.nodes.parameters.files import check_file
-from xvla_ros.nodes.parameters.parameter import Parameter
-from xvla_ros.nodes.parameters.policy import POLICY_PARAMETERS
-from xvla_ros.nodes.parameters.scheduler import SCHEDULER_PARAMETERS
+from xvla_ros import names
+from xvla_ros.nodes import bringup
 from xvla_ros.nodes.parameters.sim import SIM_PARAMETERS
+from xvla_ros.parameters.files import check_file
+from xvla_ros.parameters.parameter import Parameter
+from xvla_ros.parameters.policy import POLICY_PARAMETERS
+from xvla_ros.parameters.scheduler import SCHEDULER_PARAMETERS
 
 ROOT = Path(__file__).resolve().parents[1]
 MANIFEST = ElementTree.parse(ROOT / "package.xml").getroot()

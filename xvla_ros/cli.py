@@ -35,6 +35,14 @@ COMMANDS = {
         "xvla_ros.nodes.parameters.command",
         "describe the nodes' parameters, check a parameter file",
     ),
+    "record": (
+        "xvla_ros.evaluation.record_command",
+        "record everything needed to repeat an episode to a bag",
+    ),
+    "replay": (
+        "xvla_ros.evaluation.replay_command",
+        "play a recording into the real nodes without moving anything, and report",
+    ),
     "train-demo": ("xvla_ros.training.command", "make the demo checkpoint again"),
 }
 
@@ -43,7 +51,7 @@ COMMANDS = {
 _USAGE_ERRORS = (
     ("xvla_ros.runtime.device", "DeviceError"),
     ("xvla_ros.model.errors", "CheckpointError"),
-    ("xvla_ros.nodes.parameters.parameter", "ParameterRefused"),
+    ("xvla_ros.parameters.parameter", "ParameterRefused"),
 )
 _EXTRAS = {
     "policy": ("torch", "safetensors", "tokenizers", "PIL"),

@@ -131,6 +131,27 @@ def decode_compressed(data: Any, format_: str = "") -> Rgb:
     return _as_rgb(cv2.cvtColor(bgr, cv2.COLOR_BGR2RGB))
 
 
+def from_message(message: Any, topic: str) -> Rgb:
+    """A sensor_msgs Image or CompressedImage of any library as contiguous RGB (height, width, 3).
+
+    Raises:
+        ImageError: with the topic and the encoding.
+    """
+    try:
+        if hasattr(message, "format"):
+            return decode_compressed(message.data, message.format)
+        return decode(
+            message.encoding,
+            message.width,
+            message.height,
+            message.step,
+            message.data,
+            bool(message.is_bigendian),
+        )
+    except ImageError as error:
+        raise ImageError(f"{topic}: {error}") from error
+
+
 def _rows(data: Any, rows: int, step: int, needed: int, encoding: str) -> NDArray[np.uint8]:
     """View (rows, needed) of a buffer, with the padding cut off."""
     buffer = np.frombuffer(data, dtype=np.uint8)

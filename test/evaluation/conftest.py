@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from xvla_ros.evaluation import bag
+from xvla_ros.evaluation.bag import storage as bag
 
 
 def _load(name):
@@ -23,6 +23,25 @@ def _load(name):
 def live_bag():
     """The module of that name: the numbers that are in the bag of a run."""
     return _load("live_bag")
+
+
+@pytest.fixture(scope="session")
+def bags():
+    """The module of that name: bags with known content."""
+    return _load("bags")
+
+
+@pytest.fixture(scope="session")
+def turner():
+    """The module of that name: a policy that knows what the arm in those bags does."""
+    _load("bags")
+    return _load("turner")
+
+
+@pytest.fixture(scope="session")
+def results():
+    """The module of that name: results of evaluations on small bags."""
+    return _load("results")
 
 
 @pytest.fixture(scope="session")

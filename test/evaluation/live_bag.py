@@ -13,7 +13,7 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from xvla_ros.arm.constants import ARM_JOINTS, JOINT_STATE_NAMES
 from xvla_ros.chunk import Plan
-from xvla_ros.evaluation import bag
+from xvla_ros.evaluation.bag import storage as bag
 from xvla_ros.geometry import Pose
 from xvla_ros.msg import ActionChunk, PolicyStatus, SchedulerStatus, WorldState
 from xvla_ros.nodes import conversions

@@ -7,8 +7,8 @@ import pytest
 from rclpy.serialization import serialize_message
 
 from xvla_ros.errors import UsageError
-from xvla_ros.evaluation import bag
-from xvla_ros.evaluation.bag import Record
+from xvla_ros.evaluation.bag import storage as bag
+from xvla_ros.evaluation.bag.storage import Record
 from xvla_ros.msg import ActionChunk
 
 
@@ -61,7 +61,7 @@ def test_reading_needs_no_ros(tmp_path):
     bag.write(tmp_path / "bag", [chunk_record(3, 1)])
     code = (
         "import sys; sys.modules['rclpy'] = None\n"
-        "from pathlib import Path\nfrom xvla_ros.evaluation import bag\n"
+        "from pathlib import Path\nfrom xvla_ros.evaluation.bag import storage as bag\n"
         f"print([e.message.sequence for e in bag.read(Path({str(tmp_path / 'bag')!r}))])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -15,7 +15,8 @@ import torch
 from sensor_msgs.msg import CompressedImage, Image, JointState
 from std_msgs.msg import Header
 
-from xvla_ros.evaluation import bag, recording
+from xvla_ros.evaluation import recording
+from xvla_ros.evaluation.bag import storage as bag
 from xvla_ros.evaluation.live_conductor import LiveConductor, NotRunning
 from xvla_ros.evaluation.live_recorder import LiveRecorder, compressed
 from xvla_ros.model.checkpoint import save_checkpoint

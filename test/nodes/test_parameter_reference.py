@@ -8,7 +8,7 @@ import pytest
 
 from xvla_ros import cli
 from xvla_ros.nodes.parameters.command import NODES, reference
-from xvla_ros.nodes.parameters.files import check_file
+from xvla_ros.parameters.files import check_file
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 

@@ -14,7 +14,7 @@ from xvla_ros.nodes.parameters.declaration import (
     declare,
     read,
 )
-from xvla_ros.nodes.parameters.parameter import Parameter, ParameterRefused, reference_markdown
+from xvla_ros.parameters.parameter import Parameter, ParameterRefused, reference_markdown
 
 PARAMETERS = (
     Parameter("limits.speed", 0.25, "Speed.", unit="m/s", minimum=0.01, maximum=1.0),

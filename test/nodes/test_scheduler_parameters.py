@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from xvla_ros.nodes.parameters.parameter import ParameterRefused, defaults
-from xvla_ros.nodes.parameters.scheduler import SCHEDULER_PARAMETERS, build, check
+from xvla_ros.parameters.parameter import ParameterRefused, defaults
+from xvla_ros.parameters.scheduler import SCHEDULER_PARAMETERS, build, check
 from xvla_ros.scheduler.params import ExecutorParams, SchedulerParams
 
 DEFAULTS = defaults(SCHEDULER_PARAMETERS)

@@ -10,9 +10,10 @@ from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import CompressedImage, Image, JointState
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
+from xvla_ros import names
 from xvla_ros.arm.constants import ARM_JOINTS, JOINT_STATE_NAMES, LEFT_FINGER
 from xvla_ros.msg import WorldState
-from xvla_ros.nodes import conversions, names, qos
+from xvla_ros.nodes import conversions, qos
 from xvla_ros.sim.world import SimWorld
 from xvla_ros.srv import ResetWorld
 

@@ -8,9 +8,9 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 
-from xvla_ros import resources
+from xvla_ros import names, resources
 from xvla_ros.evaluation.closed_loop import CAMERAS
-from xvla_ros.nodes import fast_dds, names
+from xvla_ros.nodes import fast_dds
 from xvla_ros.nodes.parameters.declaration import ParameterRefused, defaults
 from xvla_ros.nodes.parameters.sim import SIM_PARAMETERS, check, settings
 from xvla_ros.nodes.sim_loop import PeriodicThread, next_deadline

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from xvla_ros.nodes import names
+from xvla_ros import names
 from xvla_ros.nodes.bringup import Arguments, BringUp, BringUpError, describe
 from xvla_ros.nodes.child import Child
 from xvla_ros.nodes.supervisor import Supervisor

@@ -15,9 +15,10 @@ import pytest
 from diagnostic_msgs.msg import DiagnosticArray
 from trajectory_msgs.msg import JointTrajectory
 
+from xvla_ros import names
 from xvla_ros.evaluation.metrics import frames_lost
 from xvla_ros.msg import SchedulerStatus, WorldState
-from xvla_ros.nodes import names, qos
+from xvla_ros.nodes import qos
 from xvla_ros.nodes.bringup import Arguments, describe
 from xvla_ros.nodes.supervisor import Supervisor
 

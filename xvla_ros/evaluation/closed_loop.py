@@ -10,6 +10,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +33,23 @@ Sight = Callable[[Images], Images]
 """What the policy is shown in place of what the cameras saw."""
 Observer = Callable[[SimWorld, Pose, Images], None]
 """Told of every observation: the world, the pose given as proprio, the pictures taken."""
+
+
+class Watcher(Protocol):
+    """Told everything about episodes."""
+
+    def begin(self, seed: int) -> None:
+        """An episode begins."""
+
+    def moved(self, measured: JointMeasurement) -> None:
+        """The joints, once in each command period, before a chunk of the same time."""
+
+    def predicted(self, chunk: Chunk, images: Images, measured: JointMeasurement) -> None:
+        """A chunk has been computed from what was shown, while the arm was there."""
+
+    def end(self, result: EpisodeResult) -> None:
+        """What came of the episode."""
+
 
 CAMERAS = ("front", "wrist")
 """Simulator camera of each filled view slot."""
@@ -102,7 +120,9 @@ class Episode:
         settings: LoopSettings,
         sight: Sight | None = None,
         observer: Observer | None = None,
+        watcher: Watcher | None = None,
     ) -> None:
+        self._watcher = watcher
         self._world = world
         self._policy = policy
         self._settings = settings
@@ -153,6 +173,8 @@ class Episode:
 
     def _step(self, now: float, until: float) -> None:
         """One command period."""
+        if self._watcher is not None:
+            self._watcher.moved(self._measure())
         self._deliver(now)
         if self._in_flight is None and now >= self._next_inference - 1e-9:
             self._infer(now)
@@ -204,6 +226,8 @@ class Episode:
         chunk = predict_chunk(self._policy, request, time.perf_counter)
         origin = chunk.provenance
         self._predictions.append(origin.inference_end - origin.inference_start)
+        if self._watcher is not None:
+            self._watcher.predicted(chunk, request.images, self._measure())
         self._in_flight = _InFlight(chunk, now + self._settings.latency_s)
 
     def _measure(self) -> JointMeasurement:
@@ -231,8 +255,15 @@ def evaluate(
     settings: LoopSettings | None = None,
     sight: Sight | None = None,
     observer: Observer | None = None,
+    watcher: Watcher | None = None,
 ) -> Iterator[EpisodeResult]:
     """Runs one episode per seed and yields each result when it is there."""
     for seed in seeds:
-        episode = Episode(world, policy, task, seed, settings or LoopSettings(), sight, observer)
-        yield episode.run()
+        chosen = settings or LoopSettings()
+        episode = Episode(world, policy, task, seed, chosen, sight, observer, watcher)
+        if watcher is not None:
+            watcher.begin(seed)
+        result = episode.run()
+        if watcher is not None:
+            watcher.end(result)
+        yield result

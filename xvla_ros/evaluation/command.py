@@ -1,16 +1,18 @@
-"""`xvla evaluate`: measures a policy in closed loop."""
+"""`xvla evaluate`: measures a policy in closed loop, or on recordings."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from xvla_ros.errors import UsageError
+from xvla_ros.evaluation import bag_command, compare_command
 
 if TYPE_CHECKING:
-    from xvla_ros.evaluation.closed_loop import EpisodeResult, LoopSettings
+    from xvla_ros.evaluation.closed_loop import EpisodeResult, LoopSettings, Watcher
     from xvla_ros.evaluation.summary import Summary
     from xvla_ros.runtime.interface import Policy
     from xvla_ros.sim.world import SimWorld
@@ -18,11 +20,15 @@ if TYPE_CHECKING:
 # Seeds of the pictures behind a blindfold lie far from those of any evaluation.
 _BANK_SEED = 900_000
 _BANK_EPISODES = 10
+_ASKED = (
+    *("task", "episodes", "seed", "latency", "policy_rate", "strategy", "limit", "steps"),
+    "blindfold",
+)
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Adds `xvla evaluate`."""
-    parser = subparsers.add_parser("evaluate", description="Measures a policy in closed loop.")
+    parser = subparsers.add_parser("evaluate", description="Measures a policy.")
     kinds = parser.add_subparsers(title="where", metavar="where", required=True)
     sim = kinds.add_parser(
         "sim",
@@ -48,7 +54,12 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="show pictures of another episode, or the mean picture",
     )
     sim.add_argument("--json", type=Path, help="write all results to this file")
+    sim.add_argument(
+        "--out", type=Path, help="folder for the result and the report of `xvla evaluate bag`"
+    )
     sim.set_defaults(run=run_sim)
+    bag_command.add_parser(kinds)
+    compare_command.add_parser(kinds)
 
 
 def run_sim(arguments: argparse.Namespace) -> int:
@@ -75,6 +86,13 @@ def run_sim(arguments: argparse.Namespace) -> int:
         steps=arguments.steps,
         threads=arguments.threads,
     )
+    begun = time.perf_counter()
+    watcher = None
+    if arguments.out is not None:
+        from xvla_ros.evaluation.sim_result import SimResult
+
+        arguments.out.mkdir(parents=True, exist_ok=True)
+        watcher = SimResult(policy, settings, arguments.out)
     world = SimWorld(arguments.task)
     try:
         summary = measure(
@@ -84,6 +102,7 @@ def run_sim(arguments: argparse.Namespace) -> int:
             range(arguments.seed, arguments.seed + arguments.episodes),
             settings,
             arguments.blindfold,
+            watcher,
         )
     finally:
         world.close()
@@ -100,6 +119,10 @@ def run_sim(arguments: argparse.Namespace) -> int:
         }
         arguments.json.parent.mkdir(parents=True, exist_ok=True)
         arguments.json.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    if watcher is not None:
+        asked = {name: getattr(arguments, name) for name in _ASKED}
+        watcher.write(arguments.model, summary, time.perf_counter() - begun, asked)
+        print(f"written to {arguments.out}")
     policy.close()
     return 0
 
@@ -111,6 +134,7 @@ def measure(
     seeds: range,
     settings: LoopSettings,
     blindfold: str = "none",
+    watcher: Watcher | None = None,
 ) -> Summary:
     """Runs the episodes behind a progress bar, with a blindfold or without ("none")."""
     from tqdm import tqdm
@@ -127,7 +151,7 @@ def measure(
     with tqdm(total=len(seeds), desc=f"{task}, {blindfold}", unit="episode") as bar:
         for index, seed in enumerate(seeds):
             sight = bank.blindfold(blindfold, index) if bank is not None else None
-            results.extend(evaluate(world, policy, task, [seed], settings, sight))
+            results.extend(evaluate(world, policy, task, [seed], settings, sight, watcher=watcher))
             bar.set_postfix(success=sum(result.success for result in results))
             bar.update()
     return Summary(task, "seeing" if bank is None else f"blind: {blindfold}", results)

@@ -16,10 +16,11 @@ from rclpy.parameter import parameter_value_to_python
 from rclpy.task import Future
 from std_srvs.srv import SetBool
 
+from xvla_ros import names
 from xvla_ros.action import RunTask
 from xvla_ros.evaluation.episode import Episode
 from xvla_ros.msg import WorldState
-from xvla_ros.nodes import names, qos
+from xvla_ros.nodes import qos
 from xvla_ros.nodes.task_monitor import End
 from xvla_ros.srv import ResetWorld
 

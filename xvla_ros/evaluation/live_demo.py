@@ -20,16 +20,16 @@ from rclpy.signals import SignalHandlerOptions
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory
 
-from xvla_ros.evaluation import bag
+from xvla_ros import names
+from xvla_ros.evaluation.bag import storage as bag
 from xvla_ros.evaluation.demo import BAG, Run
 from xvla_ros.evaluation.episode import Episode
 from xvla_ros.evaluation.live_conductor import LiveConductor, NotRunning
 from xvla_ros.evaluation.live_recorder import LiveRecorder
 from xvla_ros.msg import ActionChunk, Plan, PolicyStatus, SchedulerStatus, WorldState
-from xvla_ros.nodes import names
 from xvla_ros.nodes.bringup import Arguments, BringUp, describe
-from xvla_ros.nodes.parameters.policy import SLOTS
 from xvla_ros.nodes.supervisor import Supervisor
+from xvla_ros.parameters.policy import SLOTS
 
 LOGS = "log"
 _START_S = 120.0
@@ -66,7 +66,7 @@ def run(options: Options, said: Callable[[str], None], done: Callable[[Episode],
         BringUpError: the nodes could not be started.
         NotRunning: a node does not answer before the first episode.
     """
-    domain = _choose_domain()
+    domain = choose_domain()
     arguments = Arguments(sim=True, model=options.model, device=options.device)
     bringup = _without_instruction(describe(arguments))
     said(f"starting {len(bringup.processes)} nodes in ROS domain {domain} ...")
@@ -112,7 +112,7 @@ def _play(
     return tuple(episodes), fault
 
 
-def _choose_domain() -> int:
+def choose_domain() -> int:
     """A domain of its own on this machine alone, unless the user has chosen one."""
     os.environ.setdefault("ROS_DOMAIN_ID", str(1 + os.getpid() % _DOMAINS))
     os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")

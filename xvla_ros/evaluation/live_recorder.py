@@ -10,24 +10,31 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 
 import cv2
 import numpy as np
 from rclpy.node import Node
-from rclpy.qos import QoSProfile, ReliabilityPolicy
+from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.serialization import deserialize_message, serialize_message
 from sensor_msgs.msg import CompressedImage, Image
 
-from xvla_ros.evaluation.bag import Record
-from xvla_ros.nodes import conversions, names
+from xvla_ros import names
+from xvla_ros.evaluation.bag.storage import Record
+from xvla_ros.nodes import conversions
 
 _COMPRESSED_TYPE = "sensor_msgs/msg/CompressedImage"
 # A best-effort subscription hears every publisher and never holds one back; the depth bridges a
 # pause of this process.
 _IMAGE_QOS = QoSProfile(depth=5, reliability=ReliabilityPolicy.BEST_EFFORT)
 _QOS = QoSProfile(depth=200, reliability=ReliabilityPolicy.BEST_EFFORT)
+# What was said once, before the recording began, belongs to it.
+_LATCHED_QOS = QoSProfile(
+    depth=50,
+    reliability=ReliabilityPolicy.RELIABLE,
+    durability=DurabilityPolicy.TRANSIENT_LOCAL,
+)
 # Raw frames that wait for compression: 200 MB, seven seconds of two cameras.
 _BACKLOG = 220
 _NICE = 15
@@ -41,6 +48,9 @@ class LiveRecorder:
         topics: names and types of what is kept as it comes.
         images: names of raw image topics, kept as JPEG under `<name>/compressed`.
         jpeg_quality: of the images.
+        sink: takes the records, from several threads; None keeps them until `close`.
+        clock: nanoseconds under which a message is recorded; 0 = not yet, nothing is kept.
+        latched: names of topics, out of `topics`, whose last message is kept for late comers.
     """
 
     def __init__(
@@ -49,6 +59,10 @@ class LiveRecorder:
         topics: Iterable[tuple[str, type]],
         images: Iterable[str],
         jpeg_quality: int = 85,
+        *,
+        sink: Callable[[Record], None] | None = None,
+        clock: Callable[[], int] = time.time_ns,
+        latched: Collection[str] = (),
     ) -> None:
         self.keep_images = False
         """Images are kept only while this is set."""
@@ -56,12 +70,19 @@ class LiveRecorder:
         """Images that came faster than this process could compress them."""
         self._quality = jpeg_quality
         self._records: list[Record] = []
+        self._sink = self._records.append if sink is None else sink
+        self._clock = clock
         self._backlog: queue.Queue[tuple[str, int, bytes] | None] = queue.Queue(_BACKLOG)
         self._subscriptions = []
         for topic, kind in topics:
             resolved = node.resolve_topic_name(topic)
             keep = partial(self._keep, resolved, type_name(kind))
-            self._subscriptions.append(node.create_subscription(kind, topic, keep, _QOS, raw=True))
+            profile = _LATCHED_QOS if topic in latched else _QOS
+            if kind is Image:
+                profile = _IMAGE_QOS
+            self._subscriptions.append(
+                node.create_subscription(kind, topic, keep, profile, raw=True)
+            )
         for topic in images:
             queue_up = partial(self._queue_image, node.resolve_topic_name(topic))
             self._subscriptions.append(
@@ -71,20 +92,23 @@ class LiveRecorder:
         self._worker.start()
 
     def close(self) -> list[Record]:
-        """Ends recording, waits until all images are compressed, and returns the records."""
+        """Ends recording, waits until all images are compressed, and returns what was kept."""
         self.keep_images = False
         self._backlog.put(None)
         self._worker.join()
         return self._records
 
     def _keep(self, topic: str, type_name: str, data: bytes) -> None:
-        self._records.append(Record(topic, type_name, time.time_ns(), bytes(data)))
+        now = self._clock()
+        if now > 0:
+            self._sink(Record(topic, type_name, now, bytes(data)))
 
     def _queue_image(self, topic: str, data: bytes) -> None:
-        if not self.keep_images:
+        now = self._clock()
+        if not self.keep_images or now <= 0:
             return
         try:
-            self._backlog.put_nowait((topic, time.time_ns(), data))
+            self._backlog.put_nowait((topic, now, data))
         except queue.Full:
             self.images_dropped += 1
 
@@ -95,7 +119,7 @@ class LiveRecorder:
             topic, time_ns, data = item
             image = deserialize_message(data, Image)
             jpeg = serialize_message(compressed(image, topic, self._quality))
-            self._records.append(Record(names.compressed(topic), _COMPRESSED_TYPE, time_ns, jpeg))
+            self._sink(Record(names.compressed(topic), _COMPRESSED_TYPE, time_ns, jpeg))
 
 
 def compressed(image: Image, topic: str, quality: int) -> CompressedImage:

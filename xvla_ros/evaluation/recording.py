@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from xvla_ros.arm.constants import ARM_JOINTS, LEFT_FINGER
 from xvla_ros.arm.kinematics import WidowX250s
 from xvla_ros.arm.mapping import read_joint_state
-from xvla_ros.evaluation import bag
+from xvla_ros.evaluation.bag import storage as bag
 
 Array = NDArray[np.float64]
 

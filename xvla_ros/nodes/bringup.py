@@ -11,10 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
-from xvla_ros import resources
-from xvla_ros.nodes import names
+from xvla_ros import names, resources
 
 PACKAGE = "xvla_ros"
+# Loading a large checkpoint from a cold disk takes minutes.
+_RECORDER_WAIT_S = 600
 LOG_LEVELS = ("debug", "info", "warn", "error", "fatal")
 
 Value = bool | int | float | str
@@ -63,10 +64,24 @@ class Arguments:
         metadata=_says("take the time from /clock; with sim:=true the simulated robot gives it"),
     )
     log_level: str = field(default="info", metadata=_says(" | ".join(LOG_LEVELS)))
+    record: bool = field(
+        default=False, metadata=_says("record everything needed to repeat the episode")
+    )
+    record_to: str = field(
+        default="",
+        metadata=_says("folder of that bag; empty = recording_<date>_<time> in the folder of now"),
+    )
+    bag: str = field(default="", metadata=_says("recording that is played, file or folder"))
+    rate: str = field(default="1.0", metadata=_says("speed of the replay, 1.0 = as recorded"))
+    out: str = field(default="out/replay", metadata=_says("folder of the replay's report"))
 
     def __post_init__(self) -> None:
         if self.log_level not in LOG_LEVELS:
             raise BringUpError(f"log_level '{self.log_level}' is none of {', '.join(LOG_LEVELS)}")
+
+
+REPLAY_ARGUMENTS = ("bag", "rate", "out")
+"""Those that mean something to a replay only."""
 
 
 def argument_descriptions() -> dict[str, tuple[str, str]]:
@@ -107,7 +122,7 @@ class Process:
     """One node in a process of its own."""
 
     executable: str
-    """Name below lib/xvla_ros, and of the module below xvla_ros.nodes."""
+    """Name below lib/xvla_ros, and of the module below xvla_ros.nodes unless `module` is given."""
     node: str
     namespace: str
     params_files: tuple[Path, ...]
@@ -122,6 +137,12 @@ class Process:
     """Seconds between a death and the next start."""
     respawn_parameters: Mapping[str, Value] = field(default_factory=dict)
     """Differ from `parameters` in a process that was started again after its death."""
+    module: str = ""
+    """The Python module, where it is not one of xvla_ros.nodes."""
+    arguments: tuple[str, ...] = ()
+    """Stand before the arguments of ROS."""
+    essential: bool = True
+    """Its end is the end of all, unless it is started again."""
 
     @property
     def full_name(self) -> str:
@@ -147,8 +168,9 @@ class Process:
 
     def command(self, *, respawned: bool = False, python: str = sys.executable) -> list[str]:
         """The command line for a machine without `ros2 run`."""
-        module = f"{PACKAGE}.nodes.{self.executable}"
-        return [python, "-m", module, *self.ros_arguments(respawned=respawned)]
+        module = self.module or f"{PACKAGE}.nodes.{self.executable}"
+        ros = self.ros_arguments(respawned=respawned)
+        return [python, "-m", module, *self.arguments, *ros]
 
 
 @dataclass(frozen=True)
@@ -190,6 +212,9 @@ def describe(arguments: Arguments) -> BringUp:
     processes = [_policy(arguments, params_files), _scheduler(arguments, params_files)]
     if arguments.sim:
         processes.insert(0, _sim(arguments, params_files))
+    if arguments.record:
+        # First, because what is started first is ended last.
+        processes.insert(0, _recorder(arguments))
     autostart = (CONFIGURE_AT_START, ACTIVATE_WHEN_CONFIGURED)
     return BringUp(tuple(processes), autostart if arguments.autostart else ())
 
@@ -248,6 +273,30 @@ def _sim(arguments: Arguments, params_files: Sequence[Path]) -> Process:
         # A robot that came back by itself, in another pose, would be no test of anything.
         respawn=False,
         lifecycle=False,
+    )
+
+
+def _recorder(arguments: Arguments) -> Process:
+    """`xvla record`, which waits until the policy node tells it the cameras."""
+    out = ("--out", str(Path(arguments.record_to).expanduser().absolute()))
+    return Process(
+        executable="xvla",
+        node=names.RECORDER_NODE,
+        namespace=arguments.namespace,
+        params_files=(),
+        parameters={"use_sim_time": arguments.use_sim_time},
+        log_level=arguments.log_level,
+        lifecycle=False,
+        respawn=False,
+        module=f"{PACKAGE}.cli",
+        arguments=(
+            "record",
+            "--wait",
+            str(_RECORDER_WAIT_S),
+            *(out if arguments.record_to else ()),
+        ),
+        # An arm that works goes on without it.
+        essential=False,
     )
 
 

@@ -224,22 +224,11 @@ def image_to_rgb(message: Image | CompressedImage, topic: str) -> images.Rgb:
     Raises:
         images.ImageError: with the topic and the encoding.
     """
-    try:
-        if isinstance(message, CompressedImage):
-            return images.decode_compressed(message.data, message.format)
-        bridge = _cv_bridge() if _fits_cv_bridge(message) else None
-        if bridge is not None:
-            return np.ascontiguousarray(bridge.imgmsg_to_cv2(message, "rgb8"))
-        return images.decode(
-            message.encoding,
-            message.width,
-            message.height,
-            message.step,
-            message.data,
-            bool(message.is_bigendian),
-        )
-    except images.ImageError as error:
-        raise images.ImageError(f"{topic}: {error}") from error
+    compressed = isinstance(message, CompressedImage)
+    bridge = None if compressed or not _fits_cv_bridge(message) else _cv_bridge()
+    if bridge is not None:
+        return np.ascontiguousarray(bridge.imgmsg_to_cv2(message, "rgb8"))
+    return images.from_message(message, topic)
 
 
 def _fits_cv_bridge(message: Image) -> bool:

@@ -40,11 +40,13 @@ def description(
 
     Args:
         describe: makes the bring-up of the arguments.
-        arguments: names of those that the launch file offers; all if None. The rest have their
-            defaults.
+        arguments: names of those that the launch file offers; all but those of a replay if None.
+            The rest have their defaults.
     """
     known = bringup.argument_descriptions()
-    offered = list(known if arguments is None else arguments)
+    offered = [name for name in known if name not in bringup.REPLAY_ARGUMENTS]
+    if arguments is not None:
+        offered = list(arguments)
 
     def actions(context: launch.LaunchContext) -> Actions:
         texts = {name: LaunchConfiguration(name).perform(context) for name in offered}
@@ -91,7 +93,8 @@ def _process(process: Process, plan: BringUp, *, respawned: bool = False) -> Act
             return []
         if not process.respawn or event.returncode == _WRONG_ARGUMENTS:
             # Another start would change nothing.
-            return _end(f"{process.node} ended with code {event.returncode}")
+            reason = f"{process.node} ended with code {event.returncode}"
+            return _end(reason) if process.essential else [LogInfo(msg=f"xvla_ros: {reason}")]
         if unchanged:
             return []
         again = _process(process, plan, respawned=True)

@@ -7,20 +7,19 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, TypeAlias
 
-import numpy as np
 from builtin_interfaces.msg import Time
 from rclpy.node import Node
 from sensor_msgs.msg import CompressedImage, Image, JointState
 
-from xvla_ros.arm.constants import ARM_JOINTS
-from xvla_ros.arm.kinematics import WidowX250s
+from xvla_ros import names
 from xvla_ros.msg import Plan as PlanMsg
 from xvla_ros.nodes import conversions as convert
-from xvla_ros.nodes import names, qos
-from xvla_ros.nodes.parameters import policy as parameters
-from xvla_ros.nodes.parameters.parameter import Values
+from xvla_ros.nodes import qos
 from xvla_ros.observation import Observation, ObservationBuffer
-from xvla_ros.runtime.proprio import Proprio, ProprioSelector
+from xvla_ros.parameters import policy as parameters
+from xvla_ros.parameters.parameter import Values
+from xvla_ros.runtime.observer import Observer
+from xvla_ros.runtime.proprio import ProprioSelector
 
 AnyImage: TypeAlias = Image | CompressedImage
 
@@ -35,60 +34,48 @@ class PolicyInputs:
 
     def __init__(self, node: Node, values: Values) -> None:
         self._node = node
-        self._arm = WidowX250s()
         self._views = [
             None if view is None else replace(view, topic=node.resolve_topic_name(view.topic))
             for view in parameters.views(values)
         ]
-        self._rotated = [bool(values[f"cameras.{k}.rotate_180"]) for k in range(len(self._views))]
         joints_topic = names.joint_states(str(values["robot_name"]))
-        self.buffer: ObservationBuffer[AnyImage] = ObservationBuffer(
+        self.observer: Observer[AnyImage] = Observer(
             self._views,
-            ARM_JOINTS,
+            parameters.rotated(values),
+            convert.image_to_rgb,
             node.resolve_topic_name(joints_topic),
             parameters.limits(values),
+            parameters.proprio(values),
         )
-        self.proprio = ProprioSelector(parameters.proprio(values))
         node.create_subscription(JointState, joints_topic, self._on_joints, qos.JOINT_STATES)
         node.create_subscription(PlanMsg, names.PLAN, self._on_plan, qos.PLAN)
         self._subscribe_cameras(values)
         self._plan_fault = ""
 
     @property
+    def buffer(self) -> ObservationBuffer[AnyImage]:
+        """The stored messages."""
+        return self.observer.buffer
+
+    @property
+    def proprio(self) -> ProprioSelector:
+        """Follows the scheduler's plans."""
+        return self.observer.proprio
+
+    @property
     def slots(self) -> tuple[int, ...]:
         """View slots that have a camera."""
-        return tuple(slot for slot, view in enumerate(self._views) if view is not None)
+        return self.observer.slots
 
     def set_values(self, values: Values) -> None:
         """Takes changed limits and proprio rules."""
         self.buffer.limits = parameters.limits(values)
         self.proprio.params = parameters.proprio(values)
 
-    def choose_proprio(self, observation: Observation[AnyImage], now: float) -> Proprio:
-        """The pose to condition on."""
-        return self.proprio.choose(observation.stamp, self._arm.fk(observation.joints), now)
-
-    def rgb(self, observation: Observation[AnyImage]) -> tuple[np.ndarray | None, ...]:
-        """The decoded images by slot; costs milliseconds, so not for a callback.
-
-        Raises:
-            images.ImageError: with topic and encoding.
-        """
-        return tuple(
-            None if message is None or view is None else self._rgb(slot, view.topic, message)
-            for slot, (view, message) in enumerate(
-                zip(self._views, observation.images, strict=True)
-            )
-        )
-
     @staticmethod
     def stamps(observation: Observation[AnyImage]) -> list[Time]:
         """The exact stamps of the images."""
         return [m.header.stamp for m in observation.images if m is not None]
-
-    def _rgb(self, slot: int, topic: str, message: AnyImage) -> np.ndarray:
-        image = convert.image_to_rgb(message, topic)
-        return np.ascontiguousarray(image[::-1, ::-1]) if self._rotated[slot] else image
 
     def _subscribe_cameras(self, values: Values) -> None:
         for slot, view in enumerate(self._views):

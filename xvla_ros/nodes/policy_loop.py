@@ -6,7 +6,6 @@ deactivation, or under another instruction, is never published.
 
 from __future__ import annotations
 
-import math
 import random
 import threading
 import time
@@ -25,21 +24,14 @@ from xvla_ros.nodes import conversions as convert
 from xvla_ros.nodes.inference_worker import InferenceWorker
 from xvla_ros.nodes.policy_inputs import AnyImage, PolicyInputs
 from xvla_ros.nodes.policy_state import Assessment, Figures, PolicyState
-from xvla_ros.observation import Observation, ObservationRefused
+from xvla_ros.observation import Observation
+from xvla_ros.runtime.observer import Frames
 from xvla_ros.runtime.prediction import Request, predict_chunk
 
 if TYPE_CHECKING:
     from xvla_ros.runtime.policy import Policy
 
 _SEEDS = 2**31
-
-
-@dataclass(frozen=True)
-class Frames:
-    """Names of the frames that poses are given in and of."""
-
-    base: str
-    ee: str
 
 
 @dataclass
@@ -91,8 +83,6 @@ class PolicyLoop:
         self._logger = logger
         self._state = PolicyState()
         self._active = False
-        self._due = False
-        self._last_stamp = math.nan
         self._future: Future[None] | None = None
         self._started = 0.0
         # Guards what is decided in one thread and acted upon in the other.
@@ -103,8 +93,7 @@ class PolicyLoop:
         """From now on observations become chunks."""
         self.figures = Figures()
         self._state = PolicyState()
-        self._last_stamp = math.nan
-        self._due = False
+        self._inputs.observer.restart()
         self._active = True
 
     def deactivate(self, timeout: float) -> bool:
@@ -116,7 +105,7 @@ class PolicyLoop:
 
     def tick(self) -> None:
         """The time for an inference has come."""
-        self._due = True
+        self._inputs.observer.ask()
         wanted = self._active and bool(self.settings.instruction) and not self.busy
         if wanted and not self.try_start() and self._inputs.buffer.problems(self._clock()):
             self.figures.refused += 1
@@ -124,16 +113,21 @@ class PolicyLoop:
     def try_start(self) -> bool:
         """Starts an inference if one is due, none is running, and there is something to see."""
         generation = self._generation
-        if not (self._active and self._due and self.settings.instruction) or self.busy:
+        if not (self._active and self.settings.instruction) or self.busy:
             return False
         now = self._clock()
-        try:
-            observation = self._inputs.buffer.snapshot(now)
-        except ObservationRefused:
+        observation = self._inputs.observer.look(now)
+        if observation is None:
             return False
-        if observation.stamp == self._last_stamp:
-            return False
-        request = self._request(observation, now)
+        seed = self.settings.seed
+        request = self._inputs.observer.request(
+            observation,
+            now,
+            instruction=self.settings.instruction,
+            seed=random.randrange(_SEEDS) if seed < 0 else seed,
+            sequence=self.sequence + 1,
+            frames=self._frames,
+        )
         with self._lock:
             # A deactivation, which comes from another thread, sees the inference or prevents it.
             if generation != self._generation:
@@ -143,8 +137,6 @@ class PolicyLoop:
                 lambda: self._infer(observation, request, generation, now - observation.stamp)
             )
         self.proprio_source = request.proprio.source
-        self._due = False
-        self._last_stamp = observation.stamp
         return True
 
     @property
@@ -163,23 +155,6 @@ class PolicyLoop:
             inference_timeout_s=self.settings.inference_timeout_s,
         )
 
-    def _request(self, observation: Observation[AnyImage], now: float) -> Request:
-        """Everything but the pixels, which the worker's thread decodes."""
-        plan = self._inputs.proprio.plan(now)
-        seed = self.settings.seed
-        return Request(
-            stamp=observation.stamp,
-            images=(),
-            view_stamps=observation.view_stamps,
-            proprio=self._inputs.choose_proprio(observation, now),
-            instruction=self.settings.instruction,
-            seed=random.randrange(_SEEDS) if seed < 0 else seed,
-            epoch=0 if plan is None else plan.epoch,
-            sequence=self.sequence + 1,
-            frame_id=self._frames.base,
-            ee_frame=self._frames.ee,
-        )
-
     # Below is what the inference thread does.
 
     def _infer(
@@ -189,7 +164,7 @@ class PolicyLoop:
 
         start = time.perf_counter()
         try:
-            seen = replace(request, images=self._inputs.rgb(observation))
+            seen = replace(request, images=self._inputs.observer.rgb(observation))
             chunk = predict_chunk(self.policy, seen, self._clock)
             message = convert.chunk_msg(chunk, self._inputs.stamps(observation))
         except (PredictionError, ChunkRefused, ImageError) as error:

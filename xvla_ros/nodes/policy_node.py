@@ -19,19 +19,21 @@ from rclpy.clock_type import ClockType
 from rclpy.parameter import Parameter as RosParameter
 from std_msgs.msg import String
 
+from xvla_ros import names
 from xvla_ros.msg import ActionChunk, PolicyStatus
 from xvla_ros.nodes import conversions as convert
-from xvla_ros.nodes import names, policy_report, process, qos
+from xvla_ros.nodes import policy_report, process, qos
 from xvla_ros.nodes.inference_worker import InferenceWorker
 from xvla_ros.nodes.lifecycle import LifecycleNode
-from xvla_ros.nodes.parameters import policy as parameters
 from xvla_ros.nodes.parameters.declaration import Values, declare, read
 from xvla_ros.nodes.policy_inputs import PolicyInputs
-from xvla_ros.nodes.policy_loop import Frames, PolicyLoop, Settings
+from xvla_ros.nodes.policy_loop import PolicyLoop, Settings
 from xvla_ros.nodes.policy_state import Announcer, Assessment, State
 from xvla_ros.nodes.run_task import TaskServer, faults
 from xvla_ros.nodes.task_monitor import End, Progress, TaskMonitor, TaskParams
+from xvla_ros.parameters import policy as parameters
 from xvla_ros.runtime.device import DeviceError
+from xvla_ros.runtime.observer import Frames
 
 if TYPE_CHECKING:
     from xvla_ros.runtime.policy import Policy

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 
+from xvla_ros import names
 from xvla_ros.msg import PolicyStatus
-from xvla_ros.nodes import names
 from xvla_ros.nodes.diagnostics import Level, diagnostic, diagnostic_array
 from xvla_ros.nodes.policy_inputs import PolicyInputs
 from xvla_ros.nodes.policy_loop import PolicyLoop

@@ -11,8 +11,8 @@ from rclpy.action.server import ServerGoalHandle
 from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.node import Node
 
+from xvla_ros import names
 from xvla_ros.action import RunTask
-from xvla_ros.nodes import names
 from xvla_ros.nodes.policy_state import Assessment, State
 from xvla_ros.nodes.task_monitor import End, Outcome, Progress, TaskMonitor
 

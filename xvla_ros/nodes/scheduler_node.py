@@ -26,20 +26,21 @@ from rclpy.timer import Timer
 from sensor_msgs.msg import JointState
 from std_srvs.srv import SetBool, Trigger
 
+from xvla_ros import names
 from xvla_ros.arm import constants
 from xvla_ros.arm.kinematics import WidowX250s
 from xvla_ros.chunk import ChunkRefused
 from xvla_ros.msg import ActionChunk
-from xvla_ros.nodes import names, process, qos
+from xvla_ros.nodes import process, qos
 from xvla_ros.nodes.backends.base import BackendError, make_backend
 from xvla_ros.nodes.command_loop import CommandLoop
 from xvla_ros.nodes.conversions import now_seconds
 from xvla_ros.nodes.last_command import LastCommand
 from xvla_ros.nodes.lifecycle import LifecycleNode
 from xvla_ros.nodes.parameters.declaration import Values, declare, read
-from xvla_ros.nodes.parameters.scheduler import SCHEDULER_PARAMETERS, build, check
 from xvla_ros.nodes.priority import raise_priority
 from xvla_ros.nodes.scheduler_publishers import SchedulerPublishers
+from xvla_ros.parameters.scheduler import SCHEDULER_PARAMETERS, build, check
 from xvla_ros.scheduler.arm_io import ArmCommand, Outcome
 from xvla_ros.scheduler.executor import ArmExecutor
 from xvla_ros.scheduler.scheduler import ChunkScheduler

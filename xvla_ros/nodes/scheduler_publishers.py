@@ -7,9 +7,10 @@ from geometry_msgs.msg import PoseStamped
 from nav_msgs.msg import Path
 from std_msgs.msg import Header
 
+from xvla_ros import names
 from xvla_ros.msg import Plan as PlanMsg
 from xvla_ros.msg import SchedulerStatus
-from xvla_ros.nodes import names, qos, scheduler_report
+from xvla_ros.nodes import qos, scheduler_report
 from xvla_ros.nodes.command_loop import CommandLoop
 from xvla_ros.nodes.conversions import now_seconds, plan_msg, time_msg
 from xvla_ros.nodes.lifecycle import LifecycleNode

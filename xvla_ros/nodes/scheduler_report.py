@@ -10,10 +10,10 @@ from geometry_msgs.msg import PoseStamped
 from nav_msgs.msg import Path
 from std_msgs.msg import Header
 
+from xvla_ros import names
 from xvla_ros.chunk import Plan
 from xvla_ros.geometry import Pose
 from xvla_ros.msg import SchedulerStatus
-from xvla_ros.nodes import names
 from xvla_ros.nodes.command_loop import CommandLoop
 from xvla_ros.nodes.conversions import pose_msg, time_msg
 from xvla_ros.nodes.diagnostics import Level, diagnostic, diagnostic_array

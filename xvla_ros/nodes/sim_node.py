@@ -29,9 +29,10 @@ from sensor_msgs.msg import CompressedImage, Image, JointState
 from std_msgs.msg import Header
 from trajectory_msgs.msg import JointTrajectory
 
+from xvla_ros import names
 from xvla_ros.arm.constants import JOINT_STATE_NAMES
 from xvla_ros.msg import WorldState
-from xvla_ros.nodes import conversions, fast_dds, names, qos
+from xvla_ros.nodes import conversions, fast_dds, qos
 from xvla_ros.nodes.diagnostics import Level, diagnostic, diagnostic_array
 from xvla_ros.nodes.parameters.declaration import Values, declare
 from xvla_ros.nodes.parameters.sim import SIM_PARAMETERS, check, settings

@@ -125,7 +125,8 @@ class Supervisor:
         goal = "active" if self._bringup.transitions else "unconfigured"
         end = time.monotonic() + timeout
         while True:
-            dead = [fault for p in self._bringup.processes if (fault := self._ended(p))]
+            essential = [p for p in self._bringup.processes if p.essential]
+            dead = [fault for p in essential if (fault := self._ended(p))]
             if dead:
                 raise BringUpError(dead[0])
             states = {node: self.state(node) for node in waiting}
@@ -182,7 +183,8 @@ class Supervisor:
                     continue
                 now = time.monotonic()
                 if process.node not in due:
-                    self._note(self._death(process))
+                    if process.essential:
+                        self._note(self._death(process))
                     due[process.node] = now + process.respawn_delay
                 if now >= due[process.node] and self._ended(process) is None:
                     del due[process.node]

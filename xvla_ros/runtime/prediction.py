@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+import numpy as np
 from numpy.typing import NDArray
 
 from xvla_ros import ee6d
 from xvla_ros.chunk import Chunk, Provenance
+from xvla_ros.runtime.interface import Policy, PolicyInput
 from xvla_ros.runtime.proprio import Proprio
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from xvla_ros.runtime.policy import Policy
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,8 +45,6 @@ def predict_chunk(policy: Policy, request: Request, clock: Callable[[], float]) 
         PredictionError: the network's numbers are not finite, or are no poses.
         ValueError: the observation cannot be given to the policy.
     """
-    from xvla_ros.runtime.policy import PolicyInput
-
     inputs = PolicyInput(
         images=request.images[: policy.num_views],
         pose=request.proprio.pose,

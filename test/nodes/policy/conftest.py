@@ -31,6 +31,7 @@ from tokenizers import (
 )
 from torch import Tensor
 
+from xvla_ros import names
 from xvla_ros.arm import constants
 from xvla_ros.arm.kinematics import WidowX250s
 from xvla_ros.chunk import Plan
@@ -41,7 +42,7 @@ from xvla_ros.model.processor import TOKENIZER_FILE, ImageTransform, write_prepr
 from xvla_ros.model.xvla import XVLA
 from xvla_ros.msg import ActionChunk, PolicyStatus
 from xvla_ros.msg import Plan as PlanMsg
-from xvla_ros.nodes import names, qos
+from xvla_ros.nodes import qos
 from xvla_ros.nodes.conversions import chunk_from_msg, plan_msg, seconds
 from xvla_ros.nodes.policy_node import PolicyNode
 from xvla_ros.nodes.process import let_finish

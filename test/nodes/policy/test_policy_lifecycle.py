@@ -16,9 +16,10 @@ from rclpy.node import Node
 from rclpy.parameter import Parameter
 from rosgraph_msgs.msg import Clock
 
+from xvla_ros import names
 from xvla_ros.model.config import CONFIG_FILE
 from xvla_ros.msg import ActionChunk, PolicyStatus
-from xvla_ros.nodes import names, qos
+from xvla_ros.nodes import qos
 
 WEIGHTS = "model.safetensors"
 

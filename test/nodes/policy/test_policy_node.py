@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from std_msgs.msg import String
 
-from xvla_ros import ee6d
+from xvla_ros import ee6d, names
 from xvla_ros.geometry import Pose
 from xvla_ros.model.checkpoint import weights_hash
 from xvla_ros.msg import PolicyStatus
-from xvla_ros.nodes import names, qos
+from xvla_ros.nodes import qos
 from xvla_ros.nodes.conversions import seconds
 
 

@@ -12,11 +12,11 @@ import pytest
 from xvla_ros.chunk import Plan
 from xvla_ros.geometry import Pose, so3_exp
 from xvla_ros.nodes.inference_worker import InferenceWorker
-from xvla_ros.nodes.parameters import policy as parameters
-from xvla_ros.nodes.parameters.parameter import defaults
 from xvla_ros.nodes.policy_state import Announcer, Assessment, Figures, PolicyState, State
 from xvla_ros.nodes.task_monitor import End, Progress, TaskMonitor, TaskParams
 from xvla_ros.observation import ObservationBuffer, Problem, Reason, ViewSpec
+from xvla_ros.parameters import policy as parameters
+from xvla_ros.parameters.parameter import defaults
 
 T = 1000.0
 STALE = Problem(Reason.STALE_VIEW, "/wrist", T - 0.3)

@@ -6,9 +6,9 @@ import pytest
 from action_msgs.msg import GoalStatus
 from rclpy.action import ActionClient
 
+from xvla_ros import names
 from xvla_ros.action import RunTask
 from xvla_ros.msg import PolicyStatus
-from xvla_ros.nodes import names
 from xvla_ros.nodes.policy_state import State
 from xvla_ros.nodes.task_monitor import End
 

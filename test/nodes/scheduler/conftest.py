@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from std_srvs.srv import SetBool, Trigger
 
+from xvla_ros import names
 from xvla_ros.msg import SchedulerStatus
-from xvla_ros.nodes import names, qos
+from xvla_ros.nodes import qos
 
 MODULE = "xvla_ros.nodes.scheduler_node"
 NODE = names.SCHEDULER_NODE

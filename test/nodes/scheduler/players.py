@@ -18,11 +18,12 @@ from rclpy.node import Node
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory
 
+from xvla_ros import names
 from xvla_ros.arm import constants
 from xvla_ros.chunk import Chunk, Plan
 from xvla_ros.msg import ActionChunk
 from xvla_ros.msg import Plan as PlanMsg
-from xvla_ros.nodes import names, qos
+from xvla_ros.nodes import qos
 from xvla_ros.nodes.conversions import chunk_msg, plan_from_msg
 
 STEPS = 30

@@ -9,10 +9,11 @@ from builtin_interfaces.msg import Time
 from rclpy.parameter import Parameter
 from rosgraph_msgs.msg import Clock
 
+from xvla_ros import names
 from xvla_ros.arm import constants
 from xvla_ros.chunk import Refusal
 from xvla_ros.msg import SchedulerStatus
-from xvla_ros.nodes import bringup, names
+from xvla_ros.nodes import bringup
 
 NODE = names.SCHEDULER_NODE
 

@@ -12,11 +12,11 @@ from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import PoseStamped
 from nav_msgs.msg import Path as NavPath
 
+from xvla_ros import names
 from xvla_ros.arm import constants
 from xvla_ros.arm.kinematics import WidowX250s
 from xvla_ros.chunk import Refusal
 from xvla_ros.msg import SchedulerStatus
-from xvla_ros.nodes import names
 
 MODULE = "xvla_ros.nodes.scheduler_node"
 NODE = names.SCHEDULER_NODE

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from rclpy.lifecycle.node import LifecycleNodeMixin
 
 # Message packages of a driver may be absent, so a back end is imported only when it is chosen.
-_MODULES = {"jtc": "xvla_ros.nodes.backends.jtc"}
+_MODULES = {"jtc": "xvla_ros.nodes.backends.jtc", "none": "xvla_ros.nodes.backends.none"}
 
 
 class Backend(Protocol):

@@ -16,9 +16,10 @@ from rclpy.lifecycle.node import LifecycleNodeMixin
 from rclpy.lifecycle.publisher import LifecyclePublisher
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
+from xvla_ros import names
 from xvla_ros.arm import constants
 from xvla_ros.arm.mapping import TrajectoryPoint, arm_point, gripper_point
-from xvla_ros.nodes import names, qos
+from xvla_ros.nodes import qos
 
 BRAKE_S = 0.1
 """Time in which the arm comes to rest where the stream ends, seconds."""

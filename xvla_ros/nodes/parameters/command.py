@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from xvla_ros.nodes import names
-from xvla_ros.nodes.parameters.files import check_file
-from xvla_ros.nodes.parameters.parameter import Parameter, reference_markdown
-from xvla_ros.nodes.parameters.policy import POLICY_PARAMETERS
-from xvla_ros.nodes.parameters.scheduler import SCHEDULER_PARAMETERS
+from xvla_ros import names
 from xvla_ros.nodes.parameters.sim import SIM_PARAMETERS
+from xvla_ros.parameters.files import check_file
+from xvla_ros.parameters.parameter import Parameter, reference_markdown
+from xvla_ros.parameters.policy import POLICY_PARAMETERS
+from xvla_ros.parameters.scheduler import SCHEDULER_PARAMETERS
 
 NODES: dict[str, tuple[Parameter, ...]] = {
     names.POLICY_NODE: POLICY_PARAMETERS,

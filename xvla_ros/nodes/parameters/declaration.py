@@ -18,8 +18,8 @@ from rclpy.exceptions import ParameterNotDeclaredException
 from rclpy.node import Node
 from rclpy.parameter import Parameter as RosParameter
 
-from xvla_ros.nodes.parameters.files import ParameterFileError, check_file
-from xvla_ros.nodes.parameters.parameter import (
+from xvla_ros.parameters.files import ParameterFileError, check_file
+from xvla_ros.parameters.parameter import (
     Parameter,
     ParameterRefused,
     Value,

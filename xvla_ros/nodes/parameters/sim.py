@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from xvla_ros.nodes import names
-from xvla_ros.nodes.parameters.parameter import Parameter, Values
+from xvla_ros import names
+from xvla_ros.parameters.parameter import Parameter, Values
 from xvla_ros.sim import cameras
 from xvla_ros.sim.tasks import TASKS
 

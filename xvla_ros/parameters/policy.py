@@ -6,9 +6,9 @@ are read by `configure` and can change while the node is unconfigured, the other
 
 from __future__ import annotations
 
-from xvla_ros.nodes import names
-from xvla_ros.nodes.parameters.parameter import Parameter, Value, Values
+from xvla_ros import names
 from xvla_ros.observation import Limits, ViewSpec
+from xvla_ros.parameters.parameter import Parameter, Value, Values
 from xvla_ros.runtime.proprio import SOURCES, ProprioParams
 
 SLOTS = 3
@@ -213,6 +213,11 @@ def _view(values: Values, slot: int) -> ViewSpec | None:
     if values[f"cameras.{slot}.transport"] == COMPRESSED:
         topic = names.compressed(topic)
     return ViewSpec(topic, bool(values[f"cameras.{slot}.required"]))
+
+
+def rotated(values: Values) -> tuple[bool, ...]:
+    """By view slot, whether the camera is mounted upside down."""
+    return tuple(bool(values[f"cameras.{slot}.rotate_180"]) for slot in range(SLOTS))
 
 
 def limits(values: Values) -> Limits:

@@ -10,11 +10,11 @@ from __future__ import annotations
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
-from xvla_ros.nodes import names
-from xvla_ros.nodes.parameters.parameter import Parameter, Value, Values
+from xvla_ros import names
+from xvla_ros.parameters.parameter import Parameter, Value, Values
 from xvla_ros.scheduler.params import STRATEGIES, ExecutorParams, SchedulerParams
 
-BACKENDS = ("jtc",)
+BACKENDS = ("jtc", "none")
 """Drivers that can be commanded; see `nodes/backends`."""
 
 
@@ -58,7 +58,7 @@ SCHEDULER_PARAMETERS: tuple[Parameter, ...] = (
     Parameter(
         "backend",
         "jtc",
-        "Driver that gets the commands: jtc = joint_trajectory_controller topics.",
+        "Driver that gets the commands: jtc = joint_trajectory_controller topics; none = nobody.",
         choices=BACKENDS,
         read_only=True,
     ),

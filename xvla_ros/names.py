@@ -11,6 +11,8 @@ POLICY_NODE = "xvla_policy"
 SCHEDULER_NODE = "chunk_scheduler"
 SIM_NODE = "sim_wx250s"
 NODES = (POLICY_NODE, SCHEDULER_NODE, SIM_NODE)
+RECORDER_NODE = "xvla_recorder"
+REPLAY_NODE = "xvla_replay"
 
 ROBOT = "wx250s"
 """Default robot name: namespace of the driver's topics and prefix of the frames."""

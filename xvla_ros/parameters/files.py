@@ -12,9 +12,10 @@ from pathlib import Path
 
 import yaml
 
-from xvla_ros.nodes.parameters.parameter import (
+from xvla_ros.parameters.parameter import (
     Parameter,
     ParameterRefused,
+    Values,
     is_built_in,
     unknown_name,
 )
@@ -50,21 +51,59 @@ def check_file(path: str | Path, nodes: Mapping[str, Sequence[Parameter]]) -> No
     Raises:
         ParameterFileError: unreadable file, unknown key or node, value that is not allowed.
     """
-    for section, values in _sections(Path(path)):
-        name = section.strip("/").split("/")[-1]
-        if name in ("*", "**"):
-            addressed = list(nodes)
-        elif name in nodes:
-            addressed = [name]
-        else:
-            near = difflib.get_close_matches(name, list(nodes), n=1, cutoff=0.8)
-            if near:
-                raise ParameterFileError(
-                    f"{path}: no node is called '{section}'; did you mean '{near[0]}'?"
-                )
-            continue
-        for node_name in addressed:
+    read_file(path, nodes)
+
+
+def read_file(path: str | Path, nodes: Mapping[str, Sequence[Parameter]]) -> dict[str, Values]:
+    """The values that a file gives, checked as by `check_file`, by node and by name.
+
+    Raises:
+        ParameterFileError: see `check_file`.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise ParameterFileError(f"{path}: cannot be read: {error.strerror}") from error
+    return read_text(text, str(path), nodes)
+
+
+def read_text(text: str, path: str, nodes: Mapping[str, Sequence[Parameter]]) -> dict[str, Values]:
+    """The values of a file's text; a later section goes before an earlier one, as in ROS.
+
+    Args:
+        text: YAML.
+        path: what to call it in errors.
+        nodes: parameters by node name.
+
+    Raises:
+        ParameterFileError: see `check_file`.
+    """
+    given: dict[str, Values] = {name: {} for name in nodes}
+    for section, values in _sections(text, path):
+        for node_name in _addressed(path, section, nodes):
             _check_values(path, node_name, nodes[node_name], values)
+            by_name = {p.name: p for p in nodes[node_name]}
+            given[node_name].update(
+                {key: by_name[key].check(value) for key, value in values.items() if key in by_name}
+            )
+    return given
+
+
+def _addressed(
+    path: str | Path, section: str, nodes: Mapping[str, Sequence[Parameter]]
+) -> list[str]:
+    """The nodes that read a section."""
+    name = section.strip("/").split("/")[-1]
+    if name in ("*", "**"):
+        return list(nodes)
+    if name in nodes:
+        return [name]
+    near = difflib.get_close_matches(name, list(nodes), n=1, cutoff=0.8)
+    if near:
+        raise ParameterFileError(
+            f"{path}: no node is called '{section}'; did you mean '{near[0]}'?"
+        )
+    return []
 
 
 def _check_values(
@@ -91,15 +130,13 @@ def _check_values(
             )
 
 
-def _sections(path: Path) -> Iterator[tuple[str, dict[str, object]]]:
+def _sections(text: str, path: str) -> Iterator[tuple[str, dict[str, object]]]:
     """The node name of every section with its values by dotted key."""
     try:
-        document = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)
-    except OSError as error:
-        raise ParameterFileError(f"{path}: cannot be read: {error.strerror}") from error
+        document = yaml.load(text, Loader=_Loader)
     except yaml.YAMLError as error:
-        text = " ".join(str(error).split())
-        raise ParameterFileError(f"{path}: not a YAML file: {text}") from error
+        cause = " ".join(str(error).split())
+        raise ParameterFileError(f"{path}: not a YAML file: {cause}") from error
     if document is None:
         return
     found = list(_find_sections(document, ""))

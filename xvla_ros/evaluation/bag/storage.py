@@ -46,12 +46,17 @@ class Entry:
 def typestore() -> Typestore:
     """The messages of ROS 2 Jazzy and of this package."""
     store = get_typestore(Stores.ROS2_JAZZY)
+    store.register(own_types())
+    return store
+
+
+def own_types() -> dict[str, Any]:
+    """Definitions of this package's messages."""
     types: dict[str, Any] = {}
     for path in sorted((resources.share_folder() / "msg").glob("*.msg")):
         name = f"{PACKAGE}/msg/{path.stem}"
         types.update(get_types_from_msg(path.read_text(encoding="utf-8"), name))
-    store.register(types)
-    return store
+    return types
 
 
 def write(folder: Path, records: Iterable[Record]) -> None:
