@@ -17,6 +17,11 @@ REPLAY_NODE = "xvla_replay"
 ROBOT = "wx250s"
 """Default robot name: namespace of the driver's topics and prefix of the frames."""
 
+BASE_LINK = "base_link"
+"""Base frame, without the prefix of the robot's name."""
+EE_LINK = "ee_gripper_link"
+"""End-effector frame, likewise."""
+
 ACTION_CHUNK = "action_chunk"
 PLAN = "plan"
 DIAGNOSTICS = "/diagnostics"
@@ -76,9 +81,9 @@ def gripper_trajectory(robot: str = ROBOT) -> str:
 
 def base_frame(robot: str = ROBOT) -> str:
     """Frame in which every pose of the package is given."""
-    return f"{robot}/base_link"
+    return f"{robot}/{BASE_LINK}"
 
 
 def ee_frame(robot: str = ROBOT) -> str:
     """Frame whose pose is predicted and commanded."""
-    return f"{robot}/ee_gripper_link"
+    return f"{robot}/{EE_LINK}"

@@ -12,10 +12,11 @@ import cv2
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from xvla_ros.arm.constants import BASE_FRAME, EE_FORWARD, EE_FRAME
+from xvla_ros.arm.constants import EE_FORWARD
 from xvla_ros.evaluation.bag.files import BagError
 from xvla_ros.evaluation.bag.reader import Bag
 from xvla_ros.geometry import Pose, matrix_from_quaternion
+from xvla_ros.names import BASE_LINK, EE_LINK
 from xvla_ros.parameters.parameter import Value, Values
 from xvla_ros.sim import cameras as sim
 
@@ -165,7 +166,7 @@ def _calibrated(
     if not (matrix[0, 0] > 0.0 and info.width and info.height):
         return None
     frame = str(info.header.frame_id).lstrip("/")
-    for parent, on_gripper in ((BASE_FRAME, False), (EE_FRAME, True)):
+    for parent, on_gripper in ((BASE_LINK, False), (EE_LINK, True)):
         pose = _between(transforms, parent, frame)
         if pose is not None:
             return CameraModel(

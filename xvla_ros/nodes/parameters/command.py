@@ -7,6 +7,7 @@ from pathlib import Path
 
 from xvla_ros import names
 from xvla_ros.nodes.parameters.sim import SIM_PARAMETERS
+from xvla_ros.parameters.evaluation import EVALUATE, EVALUATION_PARAMETERS
 from xvla_ros.parameters.files import check_file
 from xvla_ros.parameters.parameter import Parameter, reference_markdown
 from xvla_ros.parameters.policy import POLICY_PARAMETERS
@@ -16,6 +17,7 @@ NODES: dict[str, tuple[Parameter, ...]] = {
     names.POLICY_NODE: POLICY_PARAMETERS,
     names.SCHEDULER_NODE: SCHEDULER_PARAMETERS,
     names.SIM_NODE: SIM_PARAMETERS,
+    EVALUATE: EVALUATION_PARAMETERS,
 }
 
 _HEAD = """# Parameters
