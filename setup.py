@@ -27,7 +27,6 @@ EXTRAS = {
         "pyarrow>=15,<22",  # later ones refuse numpy 1.26, which Ascend needs
         "tqdm>=4.66",
         "rich>=13",
-        "imageio>=2.34",
     ],
     "bench": ["transformers==4.57.1", "einops>=0.8"],
     "test": [

@@ -11,7 +11,7 @@ from xvla_ros import __version__, cli
 
 OPTIONAL = [
     "torch", "safetensors", "tokenizers", "PIL", "mujoco", "rosbags", "matplotlib", "pyarrow",
-    "tqdm", "rich", "imageio", "transformers", "einops", "rclpy",
+    "tqdm", "rich", "transformers", "einops", "rclpy",
 ]  # fmt: skip
 CORE_ONLY = f"""
 import sys

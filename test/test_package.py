@@ -208,3 +208,9 @@ def test_an_unsuitable_interpreter_is_named_in_one_line(
     assert run.returncode == 1
     assert message in run.stderr
     assert len(run.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("library", ["pyarrow", "matplotlib", "cv2", "rosbags", "ruckig", "mujoco"])
+def test_libraries_load_beside_the_pinned_numpy(library: str) -> None:
+    """pip does not know that a wheel was built for another numpy; the import does."""
+    importlib.import_module(library)

@@ -56,7 +56,7 @@ _USAGE_ERRORS = (
 _EXTRAS = {
     "policy": ("torch", "safetensors", "tokenizers", "PIL"),
     "sim": ("mujoco",),
-    "eval": ("rosbags", "matplotlib", "pyarrow", "tqdm", "rich", "imageio"),
+    "eval": ("rosbags", "matplotlib", "pyarrow", "tqdm", "rich"),
     "bench": ("transformers", "einops"),
 }
 

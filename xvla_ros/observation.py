@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from xvla_ros.streams import Array, ImageStream, JointStream, Problem, Reason, Stream
+from xvla_ros.streams import CLOCK_BACK_S, Array, ImageStream, JointStream, Problem, Reason, Stream
 
 __all__ = [
     "Limits",
@@ -27,10 +27,6 @@ __all__ = [
 ]
 
 Image = TypeVar("Image")
-
-# A clock that goes back by more than this has been reset (a bag that loops, a simulator that
-# restarts); by less, two threads have merely overtaken one another.
-_CLOCK_BACK_S = 0.1
 
 
 class ObservationRefused(Exception):
@@ -191,7 +187,7 @@ class ObservationBuffer(Generic[Image]):
         return [*self._views, self._joints]
 
     def _tick(self, now: float) -> None:
-        if now < self._latest - _CLOCK_BACK_S:
+        if now < self._latest - CLOCK_BACK_S:
             self._warnings.append(
                 f"the clock went back by {self._latest - now:.3f} s: stored observations dropped"
             )

@@ -21,6 +21,9 @@ Item = TypeVar("Item")
 _STAMP_OFFSET_S = 1.0
 # A stamp may lead the receiver's clock by this much: /clock ticks coarsely, hosts drift.
 _LEAD_S = 0.1
+# A clock that goes back by more than this has been reset (a bag that loops, a simulator that
+# restarts); by less, two threads have merely overtaken one another.
+CLOCK_BACK_S = 0.1
 # Long enough to reach back to the oldest image that is still admitted.
 _JOINT_HISTORY_S = 2.0
 _MOST_IMAGES = 32

@@ -1,12 +1,16 @@
 """Chunks with known motion, and a loop that plays them to a scheduler at 50 Hz.
 
-The fixtures are of session scope and without state, so that property tests may share them.
+The kit is of session scope and without state, so that property tests may share it.
 """
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -214,8 +218,21 @@ def loop(
     return recording
 
 
+def _load(name: str) -> ModuleType:
+    """A helper module beside this file; pytest's importlib mode leaves the folder off the path."""
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+_RIG = _load("rig")
+
+
 class Kit:
-    """The helpers of this file, for tests that cannot import it."""
+    """The helpers of this folder, for tests that cannot import them."""
 
     PERIOD = PERIOD
     STEP_DT = STEP_DT
@@ -226,8 +243,16 @@ class Kit:
     moved = staticmethod(moved)
     play = staticmethod(play)
     loop = staticmethod(loop)
+    Rig = _RIG.Rig
+    fractions = staticmethod(_RIG.fractions)
 
 
 @pytest.fixture(scope="session")
 def kit() -> type[Kit]:
     return Kit
+
+
+@pytest.fixture
+def rig(kit: type[Kit]) -> Any:
+    """An executor on an arm in the ready pose that nobody has switched on."""
+    return kit.Rig()

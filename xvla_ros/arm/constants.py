@@ -11,10 +11,6 @@ from __future__ import annotations
 
 from math import pi, radians
 
-ROBOT_NAME = "wx250s"
-BASE_FRAME = "base_link"
-EE_FRAME = "ee_gripper_link"
-
 ARM_JOINTS = ("waist", "shoulder", "elbow", "forearm_roll", "wrist_angle", "wrist_rotate")
 GRIPPER_JOINT = "gripper"
 LEFT_FINGER = "left_finger"

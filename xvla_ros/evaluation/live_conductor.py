@@ -122,24 +122,19 @@ class LiveConductor:
     def _attempt(self, instruction: str, seed: int, limit: float) -> str:
         """Gives the policy its task and waits; returns why the waiting ended."""
         deadline = time.monotonic() + limit
-        while True:
-            request = RunTask.Goal(instruction=instruction)
-            self._goal = self._call(self._run_task.send_goal_async(request), names.POLICY_NODE)
-            if not self._goal.accepted:
-                self._goal = None
-                return "the goal was refused"
-            over = self._goal.get_result_async()
-            decided = partial(self._decided, seed, over)
-            self._wait_for(decided, deadline - time.monotonic())
-            if self._succeeded(seed):
-                return "success"
-            if not over.done():
-                return "time is up"
+        request = RunTask.Goal(instruction=instruction)
+        self._goal = self._call(self._run_task.send_goal_async(request), names.POLICY_NODE)
+        if not self._goal.accepted:
             self._goal = None
-            result = over.result().result
-            # Switching actuation on raises the epoch; the policy may hear of it after the goal.
-            if result.reason != End.STOPPED or result.chunks:
-                return _reason(result)
+            return "the goal was refused"
+        over = self._goal.get_result_async()
+        self._wait_for(partial(self._decided, seed, over), deadline - time.monotonic())
+        if self._succeeded(seed):
+            return "success"
+        if not over.done():
+            return "time is up"
+        self._goal = None
+        return _reason(over.result().result)
 
     def _end_task(self) -> None:
         """Cancels the running task and waits for its end."""

@@ -206,14 +206,13 @@ class PolicyNode(LifecycleNode):
 
     def _begin_task(self, max_duration: float) -> tuple[TaskMonitor, int]:
         values, now, loop = self._values, self._now(), self._loop
-        plan = self._inputs.proprio.plan(now)
         params = TaskParams(
             settle_s=parameters.number(values["task.settle_s"]),
             settle_m=parameters.number(values["task.settle_m"]),
             settle_rad=parameters.number(values["task.settle_rad"]),
             stall_s=parameters.number(values["task.stall_s"]),
         )
-        monitor = TaskMonitor(params, max_duration, now, None if plan is None else plan.epoch)
+        monitor = TaskMonitor(params, max_duration, now)
         return monitor, (self._sequence if loop is None else loop.sequence) + 1
 
     # What timers do.

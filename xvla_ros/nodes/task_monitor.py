@@ -65,17 +65,14 @@ class TaskMonitor:
         params: see `TaskParams`.
         max_duration: seconds; 0 = no limit.
         now: time of the start, seconds.
-        epoch: of the plan at the start; None = not known yet.
     """
 
-    def __init__(
-        self, params: TaskParams, max_duration: float, now: float, epoch: int | None
-    ) -> None:
+    def __init__(self, params: TaskParams, max_duration: float, now: float) -> None:
         self._params = params
         self._max_duration = max_duration
         self._started = now
         self._latest = now
-        self._epoch = epoch
+        self._epoch: int | None = None
         self._fault_since: float | None = None
         self._commands: deque[tuple[float, Pose, float]] = deque()
 
@@ -101,11 +98,17 @@ class TaskMonitor:
         self._latest = now
 
     def _stopped(self, progress: Progress) -> Outcome | None:
-        if progress.plan is None:
+        """Another epoch than that of the first plan made after the start.
+
+        An older plan tells nothing: what began a new epoch before the start, as switching
+        actuation on does, may be heard of only after it.
+        """
+        plan = progress.plan
+        if plan is None:
             return None
         if self._epoch is None:
-            self._epoch = progress.plan.epoch
-        if progress.plan.epoch != self._epoch:
+            self._epoch = plan.epoch if plan.start >= self._started else None
+        elif plan.epoch != self._epoch:
             return Outcome(End.STOPPED, "the scheduler was stopped, reset or restarted")
         return None
 

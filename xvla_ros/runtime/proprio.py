@@ -13,11 +13,10 @@ from typing import Literal
 
 from xvla_ros.chunk import Plan, PlanHistory
 from xvla_ros.geometry import Pose
+from xvla_ros.streams import CLOCK_BACK_S
 
 ProprioSource = Literal["commanded", "commanded_future", "measured"]
 SOURCES: tuple[ProprioSource, ...] = ("commanded", "commanded_future", "measured")
-
-_CLOCK_BACK_S = 0.1
 
 
 @dataclass(frozen=True)
@@ -57,7 +56,7 @@ class ProprioSelector:
     def add_plan(self, plan: Plan, now: float) -> None:
         """Takes a plan that arrived at `now`."""
         latest = self._plans.latest
-        if latest is None or latest.epoch != plan.epoch or now < self._arrival - _CLOCK_BACK_S:
+        if latest is None or latest.epoch != plan.epoch or now < self._arrival - CLOCK_BACK_S:
             self.clear()
         self._executed = self._executed or not plan.holding
         self._plans.add(plan)
@@ -72,7 +71,7 @@ class ProprioSelector:
     def plan(self, now: float) -> Plan | None:
         """The newest plan, unless it is too old to say what is being commanded."""
         age = now - self._arrival
-        return self._plans.latest if -_CLOCK_BACK_S <= age <= self.params.max_plan_age_s else None
+        return self._plans.latest if -CLOCK_BACK_S <= age <= self.params.max_plan_age_s else None
 
     def choose(self, stamp: float, measured: Pose, now: float) -> Proprio:
         """The proprio of an observation.

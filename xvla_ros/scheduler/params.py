@@ -196,7 +196,7 @@ class ExecutorParams:
 
     joint_states_max_age_s: float = 0.3
     """Older joint states suspend actuation, seconds."""
-    resume_tolerance_rad: float = 0.1
+    resume_tolerance_rad: float = 0.05
     """An arm within this of the last command continues from it, else from where it is."""
     limits: LimitParams = field(default_factory=LimitParams)
     tracking: TrackingParams = field(default_factory=TrackingParams)

@@ -9,8 +9,6 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from xvla_ros.training.samples import Samples
 
 
@@ -91,8 +89,3 @@ class Workers:
     def close(self) -> None:
         """Drops what has not begun and waits for the rest."""
         self._pool.shutdown(wait=True, cancel_futures=True)
-
-
-def episode_rng(seed: int) -> np.random.Generator:
-    """The disturbances of an episode, apart from the world's own random numbers."""
-    return np.random.default_rng([seed, 0x64656D6F])

@@ -13,9 +13,8 @@ from xvla_ros.evaluation.closed_loop import Images, LoopSettings, evaluate
 from xvla_ros.geometry import Pose
 from xvla_ros.runtime.policy import load_policy
 from xvla_ros.sim.world import SimWorld
-from xvla_ros.training.collect import episode_rng
 from xvla_ros.training.recipe import TASKS
-from xvla_ros.training.recorder import Recorder
+from xvla_ros.training.recorder import Recorder, episode_rng
 from xvla_ros.training.samples import Samples
 
 # Pictures are dear and episodes are not: the loop runs a little faster than on the robot.

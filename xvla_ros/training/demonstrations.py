@@ -18,9 +18,8 @@ from xvla_ros.arm.kinematics import WidowX250s
 from xvla_ros.geometry import Array, Pose, interpolate, so3_exp, so3_log
 from xvla_ros.sim.expert import Label, label
 from xvla_ros.sim.world import SimWorld
-from xvla_ros.training.collect import episode_rng
 from xvla_ros.training.recipe import TASKS
-from xvla_ros.training.recorder import Recorder
+from xvla_ros.training.recorder import Recorder, episode_rng
 from xvla_ros.training.samples import Samples
 
 _TICK = 0.02

@@ -18,6 +18,11 @@ from xvla_ros.training.recipe import TASKS
 from xvla_ros.training.samples import Samples
 
 
+def episode_rng(seed: int) -> np.random.Generator:
+    """The disturbances of an episode, apart from the world's own random numbers."""
+    return np.random.default_rng([seed, 0x64656D6F])
+
+
 class Recorder:
     """Keeps labelled pictures of a world.
 

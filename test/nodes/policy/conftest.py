@@ -11,6 +11,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -175,7 +176,8 @@ class Stage(Node):
 
     def _send_plan(self) -> None:
         if self.plan is not None:
-            self._plans.publish(plan_msg(self.plan, self.now(), names.base_frame()))
+            plan = replace(self.plan, start=self.now())
+            self._plans.publish(plan_msg(plan, plan.start, names.base_frame()))
 
     @property
     def status(self) -> PolicyStatus | None:
@@ -187,7 +189,7 @@ class Stage(Node):
     def holding(self, pose: Pose, **fields: Any) -> Plan:
         """A plan that keeps a pose, and claims to come from a chunk in execution."""
         values = {"holding": False, "actuating": True, "epoch": 1, "sequence": 1} | fields
-        return Plan(self.now() - 1.0, 0.1, (pose, pose), (0.0, 0.0), **values)
+        return Plan(self.now(), 0.1, (pose, pose), (0.0, 0.0), **values)
 
     def ready_pose(self) -> Pose:
         return WidowX250s().fk(constants.READY)

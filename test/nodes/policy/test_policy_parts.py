@@ -144,8 +144,8 @@ def progress(now, **changes):
     return Progress(now, **(given | changes))
 
 
-def monitor(max_duration=0.0, epoch=1):
-    return TaskMonitor(TaskParams(), max_duration, T, epoch)
+def monitor(max_duration=0.0):
+    return TaskMonitor(TaskParams(), max_duration, T)
 
 
 def test_a_task_settles_after_two_seconds_without_commanded_motion():
@@ -209,9 +209,36 @@ def test_a_clock_that_goes_back_neither_ends_nor_prolongs_a_task():
 
 
 def test_another_epoch_means_that_the_scheduler_was_stopped():
-    for task in (monitor(epoch=1), monitor(epoch=None)):
-        assert task.update(progress(T)) is None
-        assert task.update(progress(T + 0.1, plan=plan(epoch=2))).end is End.STOPPED
+    task = monitor()
+    assert task.update(progress(T)) is None
+    assert task.update(progress(T + 0.1, plan=plan(epoch=2))).end is End.STOPPED
+
+
+def test_a_stop_before_the_tasks_first_chunk_ends_it():
+    task = monitor()
+    assert task.update(progress(T, first_sequence=0)) is None
+    outcome = task.update(progress(T + 0.1, first_sequence=0, plan=plan(epoch=2)))
+    assert outcome.end is End.STOPPED
+
+
+def test_an_epoch_that_began_before_the_task_and_is_heard_of_later_does_not_end_it():
+    """Actuation was switched on just before T; plans of before are still on their way."""
+    task = monitor()
+    assert task.update(progress(T, plan=replace(plan(epoch=1), start=T - 0.4))) is None
+    assert task.update(progress(T + 0.1, plan=replace(plan(epoch=2), start=T - 0.1))) is None
+    assert task.update(progress(T + 0.2, plan=replace(plan(epoch=3), start=T + 0.1))) is None
+    assert task.update(progress(T + 0.3, plan=replace(plan(epoch=3), start=T + 0.2))) is None
+    stopped = task.update(progress(T + 0.4, plan=replace(plan(epoch=4), start=T + 0.3)))
+    assert stopped.end is End.STOPPED
+
+
+def test_a_clock_that_goes_back_does_not_hide_a_stop():
+    task = monitor()
+    assert task.update(progress(T + 1.0, plan=None)) is None
+    assert task.update(progress(T - 300.0, plan=None)) is None
+    assert task.update(progress(T - 299.9, plan=replace(plan(), start=T - 299.9))) is None
+    stopped = task.update(progress(T - 299.8, plan=replace(plan(epoch=2), start=T - 299.8)))
+    assert stopped.end is End.STOPPED
 
 
 @pytest.mark.parametrize(

@@ -92,8 +92,11 @@ def test_a_stop_of_the_scheduler_ends_the_task(ros, stage, run, client):
     policy = run()
     policy.start()
     ros.wait_for(lambda: stage.chunks and stage.chunks[-1][1].epoch == 3, what="the epoch")
+    # The goal may be taken before the policy hears of the epoch that is already there.
+    stage.plan = stage.holding(stage.ready_pose(), epoch=4)
     handle = client.send()
-    stage.plan = stage.holding(stage.ready_pose(), epoch=4, holding=True)
+    ros.wait_for(lambda: client.feedback and client.feedback[-1].elapsed > 1.0, what="a second")
+    stage.plan = stage.holding(stage.ready_pose(), epoch=5, holding=True)
     _, result = client.result(handle)
     assert result.reason == RunTask.Result.STOPPED
 

@@ -12,7 +12,8 @@ import cv2
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from xvla_ros.arm.constants import BASE_FRAME, EE_FORWARD, EE_FRAME
+from xvla_ros import names
+from xvla_ros.arm.constants import EE_FORWARD
 from xvla_ros.evaluation.bag.files import BagError
 from xvla_ros.evaluation.bag.reader import Bag
 from xvla_ros.geometry import Pose, matrix_from_quaternion
@@ -24,6 +25,8 @@ Array = NDArray[np.float64]
 CAMERA_INFO = "sensor_msgs/msg/CameraInfo"
 TF = "tf2_msgs/msg/TFMessage"
 WORLD_STATE = "xvla_ros/msg/WorldState"
+# A robot's name stands before the frame's own.
+_BASE, _EE = (name.rpartition("/")[2] for name in (names.base_frame(), names.ee_frame()))
 _STATIC_TOPIC = "/tf_static"
 # MuJoCo's cameras look along -z with y up; an optical frame along +z with y down (REP 103).
 _TO_OPTICAL = np.diag([1.0, -1.0, -1.0])
@@ -165,7 +168,7 @@ def _calibrated(
     if not (matrix[0, 0] > 0.0 and info.width and info.height):
         return None
     frame = str(info.header.frame_id).lstrip("/")
-    for parent, on_gripper in ((BASE_FRAME, False), (EE_FRAME, True)):
+    for parent, on_gripper in ((_BASE, False), (_EE, True)):
         pose = _between(transforms, parent, frame)
         if pose is not None:
             return CameraModel(
@@ -195,8 +198,10 @@ def _camera_info(bag: Bag, topic: str) -> Any:
 def _static_transforms(bag: Bag) -> dict[str, dict[str, Pose]]:
     """Poses by frame and neighbouring frame: `found[a][b]` is the pose of b in a."""
     found: dict[str, dict[str, Pose]] = {}
-    names = [t.name for t in bag.topics.values() if t.type_name == TF and t.name == _STATIC_TOPIC]
-    for raw in bag.messages(names) if names else ():
+    found_names = [
+        t.name for t in bag.topics.values() if t.type_name == TF and t.name == _STATIC_TOPIC
+    ]
+    for raw in bag.messages(found_names) if found_names else ():
         try:
             message = bag.decode(raw)
         except BagError:
