@@ -25,6 +25,7 @@ Array = NDArray[np.float64]
 CAMERA_INFO = "sensor_msgs/msg/CameraInfo"
 TF = "tf2_msgs/msg/TFMessage"
 WORLD_STATE = "xvla_ros/msg/WorldState"
+# A robot's name stands before the frame's own.
 _STATIC_TOPIC = "/tf_static"
 # MuJoCo's cameras look along -z with y up; an optical frame along +z with y down (REP 103).
 _TO_OPTICAL = np.diag([1.0, -1.0, -1.0])
@@ -196,8 +197,10 @@ def _camera_info(bag: Bag, topic: str) -> Any:
 def _static_transforms(bag: Bag) -> dict[str, dict[str, Pose]]:
     """Poses by frame and neighbouring frame: `found[a][b]` is the pose of b in a."""
     found: dict[str, dict[str, Pose]] = {}
-    names = [t.name for t in bag.topics.values() if t.type_name == TF and t.name == _STATIC_TOPIC]
-    for raw in bag.messages(names) if names else ():
+    found_names = [
+        t.name for t in bag.topics.values() if t.type_name == TF and t.name == _STATIC_TOPIC
+    ]
+    for raw in bag.messages(found_names) if found_names else ():
         try:
             message = bag.decode(raw)
         except BagError:

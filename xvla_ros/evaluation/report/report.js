@@ -9,7 +9,9 @@ const NAMES = { policy: "policy", hold_still: "hold still", constant_velocity: "
 const colour = (name) => `var(--${name})`;
 const page = document.getElementById("page");
 const groups = [...new Set(M.group)];
-let shown = null;
+// Charts over the whole width: drawn as wide as they are shown, so that their text stays readable.
+const WIDE = Math.min(1120, Math.max(420, page.clientWidth - 90));
+const TICKS = WIDE > 800 ? 12 : 6;
 
 const words = (name) => name.replaceAll("_", " ");
 const plural = (n, one, many = one + "s") => `${n} ${n === 1 ? one : many}`;
@@ -253,12 +255,12 @@ function explorer() {
     const span = [xs[0], Math.max(xs[xs.length - 1], xs[0] + 0.5, ...rows.t.slice(-1))];
     const choose = (n) => select(members[n]);
     const error = lineChart({
-      width: 1120, height: 190, xs, x: span, xticks: 12, label: "position error over time",
+      width: WIDE, height: 190, xs, x: span, xticks: TICKS, label: "position error over time",
       series: [["dt", "var(--constant_velocity)"], ["1s", "var(--policy)"], ["end", "var(--previous_chunk)"]].map(([at, tint]) => (
         { name: `after ${TIME_NAMES[at]}`, colour: tint, values: members.map((i) => M[`mm_${at}`][i]), thin: at === "dt" })),
       unit: "mm", choose,
     });
-    const grip = frame({ width: 1120, height: 92, x: span, y: [-0.08, 1.08], xticks: 12, yticks: 2, xlabel: "time in the recording, s", label: "gripper over time" });
+    const grip = frame({ width: WIDE, height: 92, x: span, y: [-0.08, 1.08], xticks: TICKS, yticks: 2, xlabel: "time in the recording, s", label: "gripper over time" });
     const held = track(rows.t, rows.held, grip.sx, grip.sy);
     grip.body.append(sv("path", { class: "line", style: "--c:var(--actual)", d: held }));
     grip.body.append(sv("path", { class: "line", style: "--c:var(--policy);stroke-width:1.6", d: track(rows.t, rows.command, grip.sx, grip.sy, true) }));
@@ -274,7 +276,6 @@ function explorer() {
   }
 
   function select(i, scroll = true) {
-    shown = i;
     if (M.group[i] !== Number(where.value)) { openGroup(M.group[i], i); return; }
     for (const button of film.children) {
       const mine = Number(button.dataset.moment) === i;
@@ -349,7 +350,7 @@ function axes(chunk) {
   });
   const turns = ["x", "y", "z"].map((name, axis) => pair(`turn about ${name}, \u00b0`, pick(chunk.pr, axis), pick(chunk.ar, axis), "\u00b0"));
   const steps = chunk.c.map((_, k) => (k + 1) * DT);
-  const grip = lineChart({ xs: steps, x: [0, steps[steps.length - 1]], y: [-0.08, 1.08], yticks: 2, height: 130, width: 1120, xticks: 12, xlabel: "time after the observation, s", label: "gripper of the chunk",
+  const grip = lineChart({ xs: steps, x: [0, steps[steps.length - 1]], y: [-0.08, 1.08], yticks: 2, height: 130, width: WIDE, xticks: TICKS, xlabel: "time after the observation, s", label: "gripper of the chunk",
     series: [{ name: "recorded", colour: colour("actual"), values: chunk.ag }, { name: "probability of closed", colour: colour("policy"), values: chunk.g, thin: true }, { name: "command", colour: colour("policy"), values: chunk.c, held: true }] });
   return el("div", { style: "margin-top:14px" }, el("div", { class: "three" }, positions, turns), el("h3", { style: "margin-top:10px" }, "gripper, 1 = closed"), grip.root);
 }
