@@ -25,7 +25,6 @@ Array = NDArray[np.float64]
 CAMERA_INFO = "sensor_msgs/msg/CameraInfo"
 TF = "tf2_msgs/msg/TFMessage"
 WORLD_STATE = "xvla_ros/msg/WorldState"
-# A robot's name stands before the frame's own.
 _STATIC_TOPIC = "/tf_static"
 # MuJoCo's cameras look along -z with y up; an optical frame along +z with y down (REP 103).
 _TO_OPTICAL = np.diag([1.0, -1.0, -1.0])
