@@ -59,7 +59,7 @@ class OpenLoopSettings:
     episode_gap_s: float = 2.0
     truth_max_gap_s: float = 0.5
     velocity_window_s: float = 0.2
-    closed_above: float = 0.5
+    closed_above: float = 0.2
     baselines: bool = True
     scheduler: SchedulerParams = field(default_factory=SchedulerParams)
     executor: ExecutorParams = field(default_factory=ExecutorParams)

@@ -96,7 +96,7 @@ class Judge:
 
     step_dt: float
     gripper: GripperParams = field(default_factory=GripperParams)
-    closed_above: float = 0.5
+    closed_above: float = 0.2
     velocity_window_s: float = 0.2
     baselines: bool = True
     earlier: Earlier | None = None
