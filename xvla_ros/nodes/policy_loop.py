@@ -27,6 +27,7 @@ from xvla_ros.nodes.policy_state import Assessment, Figures, PolicyState
 from xvla_ros.observation import Observation
 from xvla_ros.runtime.observer import Frames
 from xvla_ros.runtime.prediction import Request, predict_chunk
+from xvla_ros.streams import CLOCK_BACK_S
 
 if TYPE_CHECKING:
     from xvla_ros.runtime.policy import Policy
@@ -178,6 +179,9 @@ class PolicyLoop:
         with self._lock:
             current = generation == self._generation
             if not current or request.instruction != self.settings.instruction:
+                return
+            # The clock went back meanwhile (a bag that loops): what was seen lies in its future.
+            if self._clock() < request.stamp - CLOCK_BACK_S:
                 return
             self._publish(message)
             self.sequence = request.sequence
