@@ -32,6 +32,12 @@ def bags():
 
 
 @pytest.fixture(scope="session")
+def datasets():
+    """The module of that name: LeRobot datasets with known content."""
+    return _load("datasets")
+
+
+@pytest.fixture(scope="session")
 def turner():
     """The module of that name: a policy that knows what the arm in those bags does."""
     _load("bags")

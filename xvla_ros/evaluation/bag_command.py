@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from xvla_ros.errors import UsageError
 
 if TYPE_CHECKING:
+    from xvla_ros.evaluation.bag.discovery import Found
     from xvla_ros.evaluation.bag.files import BagFiles
     from xvla_ros.evaluation.bag_settings import Plan
 
@@ -22,11 +23,14 @@ def add_parser(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     parser = kinds.add_parser(
         "bag",
         help="what the policy would have done on recordings, without moving anything",
-        description="Reads rosbag2 recordings (sqlite3, mcap) without ROS and compares the "
+        description="Reads rosbag2 recordings (sqlite3, mcap) without ROS, and LeRobot datasets "
+        "(v2.1, v3) whose states are BridgeData's, and compares the "
         "policy's chunks with what the arm then did. Deterministic; goes on where an interrupted "
         "run ended.",
     )
-    parser.add_argument("bags", nargs="+", type=Path, metavar="BAG", help="bag, or folder of bags")
+    parser.add_argument(
+        "bags", nargs="+", type=Path, metavar="BAG", help="bag, LeRobot dataset, or folder of them"
+    )
     parser.add_argument("--params", type=Path, help="parameter file of the nodes")
     parser.add_argument("--out", type=Path, default=Path("out/evaluation"), help="result folder")
     parser.add_argument("--model", type=Path, help="model folder; default: the parameter file's")
@@ -95,10 +99,14 @@ def propose(bags: Sequence[BagFiles], chosen: Plan) -> int:
 
 def _propose(files: BagFiles, chosen: Plan) -> int:
     from xvla_ros.evaluation.bag.discovery import as_yaml, discover, first_instruction
-    from xvla_ros.evaluation.bag.files import BagError
+    from xvla_ros.evaluation.bag.files import LEROBOT, BagError
     from xvla_ros.evaluation.bag.reader import Bag
 
     try:
+        if files.format == LEROBOT:
+            found = _in_dataset(files, chosen)
+            print(f"# {files.path}\n{as_yaml(found, chosen.settings.instruction)}")
+            return 0
         with Bag(files) as bag:
             found = discover(bag, chosen.for_bag(bag.custom).wanted)
             instruction = chosen.settings.instruction or first_instruction(bag, found)
@@ -107,6 +115,17 @@ def _propose(files: BagFiles, chosen: Plan) -> int:
         print(f"{files.name}: {error}", file=sys.stderr)
         return EXIT_FAILED
     return 0
+
+
+def _in_dataset(files: BagFiles, chosen: Plan) -> Found:
+    """The cameras of a dataset; everything else in it has its place."""
+    from xvla_ros.evaluation.bag.discovery import Found
+    from xvla_ros.evaluation.lerobot.layout import Dataset
+    from xvla_ros.evaluation.lerobot.source import find_views
+    from xvla_ros.parameters.policy import SLOTS
+
+    views, notes = find_views(Dataset(files.path), chosen.wanted, SLOTS)
+    return Found(views, "", None, None, tuple(notes))
 
 
 def print_summary(summary: dict[str, Any]) -> None:

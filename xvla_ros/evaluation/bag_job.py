@@ -10,13 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from xvla_ros.errors import UsageError
-from xvla_ros.evaluation.bag.discovery import Found, discover
 from xvla_ros.evaluation.bag.files import BagError, BagFiles
-from xvla_ros.evaluation.bag.reader import Bag
-from xvla_ros.evaluation.bag.source import BagRecording
 from xvla_ros.evaluation.bag_settings import Plan
 from xvla_ros.evaluation.open_loop import NO_INSTRUCTION, OpenLoop
-from xvla_ros.evaluation.result import COMPLETE, FAILED, PARTIAL
+from xvla_ros.evaluation.opened import Opened, open_recording
+from xvla_ros.evaluation.result import FAILED
 from xvla_ros.evaluation.table import Shards, rows, schema, shard_paths
 from xvla_ros.parameters.parameter import ParameterRefused
 from xvla_ros.runtime.interface import Policy
@@ -71,52 +69,31 @@ class BagJob:
         self, policy: Policy, plan: Plan, progress: Callable[[float], None] | None
     ) -> dict[str, Any]:
         with ExitStack() as stack:
-            bag = stack.enter_context(Bag(self._files))
-            own = plan.for_bag(bag.custom)
-            found = discover(bag, own.wanted, policy.num_views)
-            recording = BagRecording(bag, found, own.clock, own.settings.instruction)
+            opened = open_recording(stack, self._files, plan, policy.num_views)
             shards = Shards(self._folder, schema(policy.horizon, policy.step_dt))
-            engine = self._engine(policy, recording, own.settings, skip=shards.known())
+            engine = self._engine(policy, opened.recording, opened.settings, skip=shards.known())
             try:
                 for outcome in engine.run(progress):
                     shards.add(rows(self._files.name, outcome, policy.step_dt))
             finally:
                 # Also where somebody interrupts: what is done stays done.
                 shards.flush()
-            entry = _entry(self._files, bag, found, recording, engine)
+            entry = _entry(self._files, opened, engine)
         if not entry["episodes"]:
-            entry |= {"status": FAILED, "message": _why_nothing(engine)}
+            entry |= {"status": FAILED, "message": opened.fault() or _why_nothing(engine)}
         return entry
 
 
-def _entry(
-    files: BagFiles, bag: Bag, found: Found, recording: BagRecording, engine: OpenLoop
-) -> dict[str, Any]:
+def _entry(files: BagFiles, opened: Opened, engine: OpenLoop) -> dict[str, Any]:
+    recording = opened.recording
     start = (recording.start_ns - recording.shift_ns) * 1e-9
     counts = engine.received
     return {
         "name": files.name,
         "path": str(files.path),
-        "status": PARTIAL if bag.partial else COMPLETE,
         "message": "",
         "warnings": [*recording.warnings, *dict.fromkeys(engine.warnings)],
-        "start_ns": bag.start_ns,
-        "duration_s": round(bag.duration, 6),
-        "storage": bag.storage,
-        "views": [
-            {
-                "slot": view.slot,
-                "topic": view.topic,
-                "type": view.type_name,
-                "required": view.required,
-                "rotate_180": view.rotate_180,
-            }
-            for view in found.views
-        ],
-        "joint_states": found.joint_states,
-        "instruction_topic": found.instruction.name if found.instruction else None,
-        "episode_topic": found.episode.name if found.episode else None,
-        "topics": {t.name: {"type": t.type_name, "count": t.count} for t in bag.topics.values()},
+        **opened.facts(),
         "received": {topic: count[0] for topic, count in sorted(counts.items())},
         "dropped": {topic: count[1] for topic, count in sorted(counts.items()) if count[1]},
         "no_observation": dict(sorted(engine.no_observation.items())),

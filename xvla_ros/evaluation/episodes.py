@@ -41,9 +41,11 @@ class EpisodeSplitter:
     Args:
         gap_s: longest pause inside an episode.
         instruction: what holds at the beginning.
+        told: the recording names every episode: nothing but another key begins one.
     """
 
-    def __init__(self, gap_s: float, instruction: str) -> None:
+    def __init__(self, gap_s: float, instruction: str, told: bool = False) -> None:
+        self._told = told
         self._gap = gap_s
         self._key: str | None = None
         self._instruction = instruction
@@ -59,6 +61,8 @@ class EpisodeSplitter:
             event: the next one.
             joints: (6,) of joint states that have all of the arm, else None.
         """
+        if self._told:
+            return isinstance(event, EpisodeSeen) and self._changed(event, None)
         changed = self._changed(event, joints)
         if not changed or event.time - self._begun < _SAME_CHANGE_S:
             return False

@@ -57,6 +57,8 @@ class OpenLoopSettings:
     """Goes before what the recording says."""
     limits: Limits = field(default_factory=Limits)
     episode_gap_s: float = 2.0
+    episodes_told: bool = False
+    """The recording names every episode; see `EpisodeSplitter`."""
     truth_max_gap_s: float = 0.5
     velocity_window_s: float = 0.2
     closed_above: float = 0.2
@@ -110,7 +112,9 @@ class OpenLoop:
         self._observer = self._make_observer()
         self._track = MotionTrack(settings.truth_max_gap_s)
         self._joint_reader = JointReader()
-        self._splitter = EpisodeSplitter(settings.episode_gap_s, recording.first_instruction)
+        self._splitter = EpisodeSplitter(
+            settings.episode_gap_s, recording.first_instruction, settings.episodes_told
+        )
         self._limits = LimitChecker(settings.scheduler, settings.executor)
         self._judge = Judge(
             policy.step_dt,

@@ -38,7 +38,7 @@ _EPISODE_TYPES = (
 INSTRUCTION_KEY = "instruction"
 """Key of a bag's custom data that may hold the instruction."""
 
-_NO_CAMERA = re.compile(
+NO_CAMERA = re.compile(
     r"depth|infra|disparity|mask|segment|debug|annotat|overlay|heatmap|confidence", re.IGNORECASE
 )
 # The main view first: the language model of an X-VLA policy reads the instruction together with
@@ -225,7 +225,7 @@ def _given_view(bag: Bag, view: View, warnings: list[str]) -> View:
 def _find_views(bag: Bag, most: int) -> tuple[View, ...]:
     by_camera: dict[str, Topic] = {}
     for topic in bag.topics.values():
-        if topic.type_name not in _IMAGES or not topic.count or _NO_CAMERA.search(topic.name):
+        if topic.type_name not in _IMAGES or not topic.count or NO_CAMERA.search(topic.name):
             continue
         camera = topic.name.removesuffix("/compressed")
         other = by_camera.get(camera)
@@ -237,14 +237,15 @@ def _find_views(bag: Bag, most: int) -> tuple[View, ...]:
             by_camera[camera] = topic
     if not by_camera:
         raise _missing(bag, f"no camera: no topic of type {' or '.join(_IMAGES)}")
-    ordered = sorted(by_camera, key=_camera_rank)[:most]
+    ordered = sorted(by_camera, key=camera_rank)[:most]
     return tuple(
         View(slot, by_camera[camera].name, by_camera[camera].type_name)
         for slot, camera in enumerate(ordered)
     )
 
 
-def _camera_rank(name: str) -> tuple[int, str]:
+def camera_rank(name: str) -> tuple[int, str]:
+    """Sorts cameras by their names: the main view first, those on the wrist last."""
     if _WRIST_NAMES.search(name):
         return len(_MAIN_NAMES) + 1, name
     for rank, pattern in enumerate(_MAIN_NAMES):

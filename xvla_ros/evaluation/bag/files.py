@@ -6,7 +6,7 @@ import re
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -22,6 +22,7 @@ else:
     from backports import zstd
 
 METADATA = "metadata.yaml"
+ROSBAG2, LEROBOT = "rosbag2", "lerobot"
 _STORAGE = (".mcap", ".db3")
 _SPLIT = re.compile(r"^(.*)_\d+$")
 
@@ -41,6 +42,8 @@ class BagFiles:
     files: tuple[Path, ...]
     """Storage files, in the order of their names."""
     metadata: Path | None = None
+    format: str = ROSBAG2
+    """Or LEROBOT, a dataset."""
 
     @property
     def size(self) -> int:
@@ -90,7 +93,8 @@ def find(paths: Sequence[Path]) -> list[BagFiles]:
         if not bags:
             raise UsageError(
                 f"{path}: no rosbag2 here: neither a folder with {METADATA} nor a file "
-                f"{' or '.join('*' + suffix for suffix in _STORAGE)}"
+                f"{' or '.join('*' + suffix for suffix in _STORAGE)}, nor a LeRobot dataset "
+                "(meta/info.json)"
             )
         found.update((bag.path.absolute(), bag) for bag in bags)
     return _named(list(found.values()))
@@ -107,13 +111,17 @@ def _named(bags: Sequence[BagFiles]) -> list[BagFiles]:
             if all(other is bag or other.path.absolute().parts[-d:] != parts[-d:] for other in bags)
         )
         name = "/".join(parts[-depth:])
-        named.append(BagFiles(name, bag.path, bag.files, bag.metadata))
+        named.append(replace(bag, name=name))
     return named
 
 
 def _below(path: Path) -> Iterator[BagFiles]:
     if path.is_file():
         yield BagFiles(path.name, path, (path,))
+        return
+    if _is_dataset(path):
+        inside = tuple(sorted(p for p in path.rglob("*") if p.is_file()))
+        yield BagFiles(path.name, path, inside, format=LEROBOT)
         return
     files = sorted((p for p in path.iterdir() if p.is_file() and _is_storage(p)), key=_natural)
     metadata = path / METADATA
@@ -126,6 +134,12 @@ def _below(path: Path) -> Iterator[BagFiles]:
             yield BagFiles(file.name, file, (file,))
     for folder in sorted(p for p in path.iterdir() if p.is_dir()):
         yield from _below(folder)
+
+
+def _is_dataset(folder: Path) -> bool:
+    """Whether a folder is a LeRobot dataset, also one that has lost its description."""
+    meta = folder / "meta"
+    return (meta / "info.json").is_file() or (meta.is_dir() and (folder / "data").is_dir())
 
 
 def _is_split(folder: Path, files: Sequence[Path]) -> bool:

@@ -14,8 +14,12 @@ from numpy.typing import NDArray
 
 from xvla_ros import images
 from xvla_ros.errors import UsageError
-from xvla_ros.evaluation.bag.files import BagError, find
+from xvla_ros.evaluation.bag.discovery import View
+from xvla_ros.evaluation.bag.files import LEROBOT, BagError, find
 from xvla_ros.evaluation.bag.reader import Bag
+from xvla_ros.evaluation.events import ImageSeen
+from xvla_ros.evaluation.lerobot.layout import Dataset
+from xvla_ros.evaluation.lerobot.source import LeRobotRecording
 from xvla_ros.evaluation.report import calibration
 from xvla_ros.evaluation.report.calibration import CameraModel
 from xvla_ros.parameters.parameter import Values
@@ -64,6 +68,8 @@ class BagFrames:
         try:
             files = find([self.folder / bag["path"]])
             chosen = next((f for f in files if f.path == self.folder / bag["path"]), files[0])
+            if chosen.format == LEROBOT:
+                return self._read_dataset(chosen.path, views, set(wanted))
             with Bag(chosen) as opened:
                 return self._read(opened, views, set(wanted))
         except (UsageError, BagError, OSError, ValueError) as error:
@@ -87,10 +93,34 @@ class BagFrames:
                 rgb = images.from_message(bag.decode(raw), raw.topic)
             except (BagError, images.ImageError):
                 continue
-            if views[slot]["rotate_180"]:
-                rgb = np.ascontiguousarray(rgb[::-1, ::-1])
-            result.jpeg[slot, raw.time_ns] = jpeg(rgb, width_of(slot, views))
+            result.jpeg[slot, raw.time_ns] = _shown(rgb, slot, views)
         return result
+
+    def _read_dataset(
+        self, path: Path, views: Mapping[int, Mapping[str, Any]], wanted: set[tuple[int, int]]
+    ) -> Pictures:
+        result = Pictures()
+        for slot in views:
+            model = calibration.from_values(self.parameters, slot)
+            if model is not None:
+                result.cameras[slot] = model
+        used = [View(slot, str(v["topic"]), str(v["type"])) for slot, v in views.items()]
+        for event in LeRobotRecording(Dataset(path), used).events():
+            if not isinstance(event, ImageSeen) or (event.slot, event.image.log_ns) not in wanted:
+                continue
+            try:
+                rgb = event.image.decode()
+            except images.ImageError:
+                continue
+            result.jpeg[event.slot, event.image.log_ns] = _shown(rgb, event.slot, views)
+        return result
+
+
+def _shown(rgb: Rgb, slot: int, views: Mapping[int, Mapping[str, Any]]) -> bytes:
+    """A view's picture for the page, upright."""
+    if views[slot]["rotate_180"]:
+        rgb = np.ascontiguousarray(rgb[::-1, ::-1])
+    return jpeg(rgb, width_of(slot, views))
 
 
 def width_of(slot: int, views: Iterable[int]) -> int:
