@@ -230,6 +230,19 @@ def test_a_file_of_all_episodes_that_is_lost_leaves_none(kind, datasets, turner,
     assert rows == []
 
 
+def test_of_many_lost_episodes_the_first_are_named(datasets, turner, tmp_path):
+    root = datasets.write_v21(tmp_path / "set", "image")
+    rows = [{"episode_index": e, "tasks": ["none"], "length": 5} for e in range(2, 30)]
+    with (root / "meta/episodes.jsonl").open("a") as file:
+        file.writelines(json.dumps(row) + "\n" for row in rows)
+    entry, _ = turner.evaluate(root, turner.Turner(**STILL), policy_rate_hz=RATE)
+    assert entry["status"] == "partial"
+    assert len(entry["episodes"]) == 2
+    assert len(entry["warnings"]) == 11
+    assert entry["warnings"][0].endswith("episode_000002.parquet is missing (left out: episode 2)")
+    assert entry["warnings"][-1] == "for such reasons 18 more episodes are left out"
+
+
 def test_a_frame_out_of_reach_is_told_and_splits_nothing(datasets, turner, tmp_path):
     root = datasets.write_v21(tmp_path / "set", "image")
     unreachable(root)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
@@ -83,8 +83,13 @@ def _dataset(files: BagFiles, plan: Plan, num_views: int) -> Opened:
         recording,
         settings,
         lambda: _dataset_facts(dataset, recording),
-        lambda: "; ".join(recording.skipped),
+        lambda: _fault(recording.skipped),
     )
+
+
+def _fault(skipped: Sequence[str]) -> str:
+    """The first reason why episodes were left out; the others are warnings."""
+    return skipped[0] + ("; and others, see the warnings" if skipped[1:] else "") if skipped else ""
 
 
 def _dataset_facts(dataset: Dataset, recording: LeRobotRecording) -> dict[str, Any]:

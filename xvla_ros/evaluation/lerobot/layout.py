@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from xvla_ros.evaluation.bag.files import BagError
@@ -67,6 +68,7 @@ class Dataset:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self._kept: tuple[Path, tuple[str, ...], Any] | None = None
         info = self._info()
         self.version = str(info.get("codebase_version", "none"))
         if self.version not in (*_V2, *_V3):
@@ -110,11 +112,8 @@ class Dataset:
             BagError: the file is missing, damaged, or has another number of frames.
         """
         order = ["frame_index"] if "frame_index" in self.features else []
-        table = self._table(
-            episode.data,
-            [*columns, *(name for name in order if name not in columns)],
-            [("episode_index", "=", episode.index)],
-        )
+        table = self._frames(episode.data, ("episode_index", *order, *columns))
+        table = table.filter(pc.equal(table["episode_index"], episode.index))
         if table.num_rows != episode.length:
             raise BagError(
                 f"{self.name(episode.data)}: has {table.num_rows} frames of episode "
@@ -206,9 +205,16 @@ class Dataset:
         except (OSError, ValueError) as error:
             raise BagError(f"{name} cannot be read ({one_line(error)})") from error
 
-    def _table(self, path: Path, columns: Sequence[str] | None = None, rows: Any = None) -> Any:
+    def _frames(self, path: Path, columns: tuple[str, ...]) -> Any:
+        """Frames of all episodes of a file; one file's are kept, it may have a thousand."""
+        if self._kept is None or self._kept[:2] != (path, columns):
+            self._kept = None
+            self._kept = (path, columns, self._table(path, list(columns)))
+        return self._kept[2]
+
+    def _table(self, path: Path, columns: list[str] | None = None) -> Any:
         try:
-            return pq.read_table(path, columns=columns, filters=rows, partitioning=None)
+            return pq.read_table(path, columns=columns, partitioning=None)
         except FileNotFoundError as error:
             raise BagError(f"{self.name(path)} is missing") from error
         except (OSError, pa.ArrowException) as error:

@@ -31,6 +31,7 @@ from xvla_ros.observation import Limits
 _START_NS = 1_000_000_000
 _TASK = "task_index"
 _NAMED_EPISODES = 10
+_NAMED_REASONS = 10
 
 Decoder = Callable[[int], Rgb]
 """RGB of an episode's frame by number."""
@@ -65,8 +66,11 @@ class LeRobotRecording:
 
     @property
     def skipped(self) -> list[str]:
-        """Why episodes were left out, and which."""
-        return [f"{reason} ({_numbers(found)})" for reason, found in self._skipped.items()]
+        """Why episodes were left out, and which; of many reasons the first ones."""
+        reasons = list(self._skipped.items())
+        named = [f"{reason} ({_numbers(found)})" for reason, found in reasons[:_NAMED_REASONS]]
+        more = sum(len(found) for _, found in reasons[_NAMED_REASONS:])
+        return [*named, f"for such reasons {more} more episodes are left out"] if more else named
 
     @property
     def warnings(self) -> list[str]:
