@@ -10,8 +10,9 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
+from typing import Any
 
 import cv2
 import numpy as np
@@ -49,7 +50,9 @@ class LiveRecorder:
         images: names of raw image topics, kept as JPEG under `<name>/compressed`.
         jpeg_quality: of the images.
         sink: takes the records, from several threads; None keeps them until `close`.
-        clock: nanoseconds under which a message is recorded; 0 = not yet, nothing is kept.
+        clock: nanoseconds under which a message is recorded; 0 = not yet, nothing is kept. Without
+            it that is the time at which the message was published, so that a pause of this
+            process does not look like a burst of the publisher.
         latched: names of topics, out of `topics`, whose last message is kept for late comers.
     """
 
@@ -61,7 +64,7 @@ class LiveRecorder:
         jpeg_quality: int = 85,
         *,
         sink: Callable[[Record], None] | None = None,
-        clock: Callable[[], int] = time.time_ns,
+        clock: Callable[[], int] | None = None,
         latched: Collection[str] = (),
     ) -> None:
         self.keep_images = False
@@ -98,13 +101,17 @@ class LiveRecorder:
         self._worker.join()
         return self._records
 
-    def _keep(self, topic: str, type_name: str, data: bytes) -> None:
-        now = self._clock()
+    def _time(self, info: Mapping[str, Any]) -> int:
+        """Nanoseconds under which a message is recorded."""
+        return self._clock() if self._clock else info["source_timestamp"] or time.time_ns()
+
+    def _keep(self, topic: str, type_name: str, data: bytes, info: Mapping[str, Any]) -> None:
+        now = self._time(info)
         if now > 0:
             self._sink(Record(topic, type_name, now, bytes(data)))
 
-    def _queue_image(self, topic: str, data: bytes) -> None:
-        now = self._clock()
+    def _queue_image(self, topic: str, data: bytes, info: Mapping[str, Any]) -> None:
+        now = self._time(info)
         if not self.keep_images or now <= 0:
             return
         try:
