@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import itertools
 import os
 import signal
 import subprocess
@@ -29,6 +30,13 @@ from rclpy.node import Node
 from rclpy.parameter import Parameter
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+
+# Beyond these, ports of DDS lie among those that the system gives to anybody.
+_DOMAINS = 100
+# Ports of a domain (DDSI-RTPS 2.2, 9.6.1.1).
+_FIRST_PORT = 7400
+_PORTS_OF_A_DOMAIN = 250
+_numbers = itertools.count(os.getpid())
 
 TRANSITIONS = {
     "configure": Transition.TRANSITION_CONFIGURE,
@@ -227,15 +235,27 @@ def locked(path: Path) -> Iterator[bool]:
 
 @pytest.fixture
 def domain() -> Iterator[int]:
-    """A ROS domain that no other test on this machine uses meanwhile: one lock per number."""
-    first = os.getpid() % 100
-    for offset in range(100):
-        number = 1 + (first + offset) % 100
+    """A ROS domain of this test's own, with one lock per number for all runs on this machine.
+
+    Never the number of the test before: what that one killed stays discovered for a while.
+    """
+    for _ in range(_DOMAINS):
+        number = 1 + next(_numbers) % _DOMAINS
         with locked(Path(tempfile.gettempdir()) / f"ros_domain_{number}.lock") as mine:
             if mine:
+                _remove_ports(number)
                 yield number
                 return
-    pytest.fail("all ROS domains from 1 to 100 are in use")
+    pytest.fail(f"all ROS domains from 1 to {_DOMAINS} are in use")
+
+
+def _remove_ports(domain: int) -> None:
+    """Removes what killed processes have left in shared memory: Fast DDS may wait for them."""
+    first = _FIRST_PORT + _PORTS_OF_A_DOMAIN * domain
+    for file in Path("/dev/shm").glob("*fastrtps_port*"):
+        port = int("".join(filter(str.isdigit, file.name)) or 0)
+        if first <= port < first + _PORTS_OF_A_DOMAIN:
+            file.unlink(missing_ok=True)
 
 
 @pytest.fixture
