@@ -250,9 +250,12 @@ def test_with_simulated_time_and_no_clock_it_says_what_is_missing(ros, stage, ru
     )
 
 
-def bring(ros, stage, transition, state):
-    """Asks until the process is in the state: an answer is lost if the client is not known yet."""
-    client = stage.create_client(ChangeState, f"{names.POLICY_NODE}/change_state")
+def bring(ros, stage, client, transition, state):
+    """Asks until the process is in the state: an answer is lost if the client is not known yet.
+
+    One client for all transitions: a second one of a node, made beside the first, has been seen
+    never to become ready.
+    """
     ros.wait_for(client.service_is_ready, 60.0, "change_state")
 
     def reached():
@@ -296,8 +299,9 @@ def test_an_active_process_ends_in_order_on_a_signal(ros, stage, alive, model_fo
         """
     )
     process = ros.spawn(MODULE, "--ros-args", "--params-file", str(file))
-    bring(ros, stage, Transition.TRANSITION_CONFIGURE, "inactive")
-    bring(ros, stage, Transition.TRANSITION_ACTIVATE, "active")
+    client = stage.create_client(ChangeState, f"{names.POLICY_NODE}/change_state")
+    bring(ros, stage, client, Transition.TRANSITION_CONFIGURE, "inactive")
+    bring(ros, stage, client, Transition.TRANSITION_ACTIVATE, "active")
     ros.wait_for(lambda: stage.chunks, what="a chunk")
     process.send(signal.SIGINT)
     assert process.wait() == 0, process.output
