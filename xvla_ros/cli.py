@@ -25,6 +25,10 @@ EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
 
 COMMANDS = {
+    "benchmark": (
+        "xvla_ros.evaluation.benchmark_command",
+        "measure a part of the package: figures that anyone can repeat",
+    ),
     "demo": (
         "xvla_ros.evaluation.demo_command",
         "run the demo policy on the simulated arm through ROS 2, with report, video and bag",
