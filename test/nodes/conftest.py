@@ -58,6 +58,37 @@ def wait_for(condition: Callable[[], Any], timeout: float = 30.0, what: str = ""
         time.sleep(0.005)
 
 
+class Pulse:
+    """How long this machine kept a thread of the test waiting that should have run.
+
+    Bounds of time hold for a machine that lets the processes run: a test adds to its bound what
+    was lost meanwhile, so that it judges the node and not its neighbours.
+    """
+
+    _PERIOD_S = 0.01
+
+    def __init__(self) -> None:
+        self._late: list[tuple[float, float]] = []
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        before = time.monotonic()
+        while not self._end.wait(self._PERIOD_S):
+            now = time.monotonic()
+            self._late.append((now, now - before - self._PERIOD_S))
+            before = now
+
+    def lost(self, since: float) -> float:
+        """Seconds lost since a time of the monotonic clock."""
+        return sum(late for moment, late in self._late if moment >= since)
+
+    def close(self) -> None:
+        self._end.set()
+        self._thread.join(5.0)
+
+
 class Process:
     """A child in a process group of its own, with its output kept in a file."""
 
@@ -126,6 +157,7 @@ class Ros:
         self.context = Context()
         rclpy.init(context=self.context, domain_id=domain)
         self._executor = SingleThreadedExecutor(context=self.context)
+        self._pulse = Pulse()
         self._nodes: list[Node] = []
         self._processes: list[Process] = []
         self._thread = threading.Thread(target=self._spin, daemon=True)
@@ -156,6 +188,10 @@ class Ros:
         process = Process(name, command, {**self.environment, **environment})
         self._processes.append(process)
         return process
+
+    def lost(self, since: float) -> float:
+        """Seconds since `since` (monotonic clock) for which the machine let nothing run here."""
+        return self._pulse.lost(since)
 
     def call(self, node: Node, kind: Any, name: str, request: Any, timeout: float = 20.0) -> Any:
         """Response of a service, once it is there."""
@@ -214,6 +250,7 @@ class Ros:
     def close(self) -> None:
         for process in self._processes:
             process.close()
+        self._pulse.close()
         self._executor.shutdown(timeout_sec=5.0)
         self._thread.join(5.0)
         for node in self._nodes:

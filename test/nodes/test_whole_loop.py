@@ -120,8 +120,9 @@ def test_the_policy_is_killed_in_mid_episode_and_the_loop_goes_on(ros, loop) -> 
         last = heard.commands[-1][0]
     ros.wait_for(lambda: heard.commands[-1][0] > last, 5.0, "commands go on at rest")
     # Liveliness is lost within 1 s, then the arm comes to rest along its path; the chunk itself
-    # would go on for 5 s. The rest of the bound is a busy machine's.
-    assert max(heard.moving(killed), default=killed) - killed < 4.0
+    # would go on for 5 s.
+    moved = max(heard.moving(killed), default=killed) - killed
+    assert moved < 2.5 + 2.0 * ros.lost(killed)
     ros.wait_for(lambda: heard.statuses[-1].chunks_accepted > before, 120.0, "chunks again")
     ros.wait_for(lambda: heard.statuses[-1].state == executing, 20.0, "motion again")
     ros.wait_for(lambda: heard.worlds[-1].success, 60.0, "the cube is picked up")

@@ -207,6 +207,7 @@ class Runner:
         self.node = PolicyNode(context=ros.context, parameter_overrides=overrides)
         self._executor = MultiThreadedExecutor(4, context=ros.context)
         self._executor.add_node(self.node)
+        self._end = threading.Event()
         self._thread = threading.Thread(target=self._spin, daemon=True)
         self._thread.start()
         self._ros = ros
@@ -215,7 +216,8 @@ class Runner:
 
     def _spin(self) -> None:
         with contextlib.suppress(ExternalShutdownException):
-            self._executor.spin()
+            while not self._end.is_set():
+                self._executor.spin_once(timeout_sec=0.1)
 
     def transition(self, name: str) -> bool:
         """Whether the lifecycle transition succeeded."""
@@ -240,10 +242,11 @@ class Runner:
         self._ros.wait_for(lambda: stage.count_publishers(names.ACTION_CHUNK), what="publisher")
 
     def close(self) -> None:
+        self._end.set()
+        self._thread.join(5.0)
         self.node.shut_down()
         let_finish(self._executor)
         self._executor.shutdown(timeout_sec=5.0)
-        self._thread.join(5.0)
         self.node.destroy_node()
 
 

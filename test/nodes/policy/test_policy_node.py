@@ -1,7 +1,7 @@
 """The policy node over DDS: chunks from what it sees, and none from what it must not use."""
 
 import math
-import os
+import time
 from dataclasses import replace
 from itertools import pairwise
 
@@ -64,7 +64,7 @@ def test_a_camera_that_stops_stalls_the_policy_within_a_second_and_no_chunk_is_o
     ros.wait_for(lambda: len(stage.chunks) >= 2, what="chunks")
     ros.wait_for(lambda: stage.state() == PolicyStatus.RUNNING, what="RUNNING")
     stage.silent.add("wrist/image_raw")
-    stopped = stage.now()
+    stopped, start = stage.now(), time.monotonic()
     last = stage.sent["wrist/image_raw"][-1]
 
     def stalled():
@@ -74,9 +74,7 @@ def test_a_camera_that_stops_stalls_the_policy_within_a_second_and_no_chunk_is_o
         return [m for m in said if seconds(m.header.stamp) > stopped]
 
     status = ros.wait_for(stalled, what="STALLED")[0]
-    # A machine that others keep this busy says nothing about the node.
-    starved = os.getloadavg()[0] > 3 * (os.cpu_count() or 1)
-    assert seconds(status.header.stamp) - last < (15.0 if starved else 1.0)
+    assert seconds(status.header.stamp) - last < 1.0 + 2.0 * ros.lost(start - 1.0)
     assert "/wrist/image_raw" in status.message
     assert f"since {last:.3f}" in status.message
     ros.wait_for(lambda: stage.now() - stopped > 1.2)

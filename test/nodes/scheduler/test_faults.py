@@ -29,12 +29,13 @@ def test_the_policy_is_killed_in_mid_chunk_and_the_arm_comes_to_rest_continuousl
     at_kill = len(rig.robot.commands)
     rig.wait_rest()
     rested = rig.came_to_rest(at_kill)
-    # Liveliness lease 1 s and the fade, with a margin for a busy machine.
-    assert rested - killed < 1.0 + 0.4 + 0.6
+    # Liveliness lease 1 s and the fade, with a margin for the end of the process.
+    assert rested - killed < 1.0 + 0.4 + 0.6 + 2.0 * rig.ros.lost(killed)
     rig.assert_continuous(at_kill - 50)
     # At 50 Hz throughout; a single gap says more about the machine than about the scheduler.
-    gaps = np.diff([arrival for arrival, _, _ in rig.robot.commands[at_kill - 50 :]])
-    assert gaps.mean() < 0.03
+    arrivals = np.array([arrival for arrival, _, _ in rig.robot.commands[at_kill - 50 :]])
+    lost = rig.ros.lost(arrivals[0])
+    assert np.diff(arrivals).mean() < 0.03 * (1.0 + 2.0 * lost / np.ptp(arrivals))
     # The loop goes on with the next policy process.
     rig.start_policy_process()
     rig.wait_moving()
@@ -161,7 +162,7 @@ def test_a_clock_that_jumps_back_makes_the_arm_hold_without_a_burst(ros, make_ri
     rig.wait_rest()
     rested = rig.came_to_rest(count)
     # The chunk would have gone on for seconds.
-    assert rested - jumped < 1.5
+    assert rested - jumped < 1.5 + 2.0 * rig.ros.lost(jumped)
     rig.wait_status(lambda s: s.epoch > epoch, "a new epoch")
     rig.wait_for(lambda: policy.plans[-1].epoch > epoch, what="a plan of the new epoch")
     policy.paused = False
