@@ -62,6 +62,9 @@ class CommandLoop:
 
     def tick(self) -> ArmCommand:
         """One command period: decides and, where it may reach the arm, sends."""
+        fault = self.hardware_fault()
+        if fault and not self.executor.scheduler.stopped:
+            self.stop(fault)
         command = self.executor.tick(self._clock(), self.measurement())
         self._send(command)
         return command
@@ -92,13 +95,22 @@ class CommandLoop:
         target = np.array(joints, dtype=np.float64)
         return self.executor.go_to(target, self._clock(), self.measurement(), name)
 
-    def stop(self) -> None:
+    def stop(self, reason: str = "") -> None:
         """Latches; the next tick brakes."""
-        self.executor.stop(self._clock())
+        self.executor.stop(self._clock(), reason)
 
-    def clear_stop(self) -> None:
-        """Releases a stop."""
+    def clear_stop(self) -> Outcome:
+        """Releases a stop unless the hardware has a fault."""
+        fault = self.hardware_fault()
+        if fault:
+            return Outcome(False, f"the stop remains: {fault}")
         self.executor.clear_stop(self._clock())
+        return Outcome(True, "the stop is released")
+
+    def hardware_fault(self) -> str:
+        """Why the hardware must not move, or empty."""
+        health = self.backend.health()
+        return "" if health is None else health.fault
 
     def policy_lost(self) -> None:
         """Brings the arm to rest; the next valid chunk goes on."""

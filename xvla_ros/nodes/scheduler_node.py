@@ -253,10 +253,11 @@ class SchedulerNode(LifecycleNode):
         return _answer(response, Outcome(True, "stopped: call ~/clear_stop to go on"))
 
     def _on_clear_stop(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        self._stopped = False
+        outcome = Outcome(True, "the stop is released")
         if self._parts is not None:
-            self._parts.loop.clear_stop()
-        return _answer(response, Outcome(True, "the stop is released"))
+            outcome = self._parts.loop.clear_stop()
+        self._stopped = not outcome.accepted
+        return _answer(response, outcome)
 
     def _on_go(
         self, joints: Sequence[float], name: str, _: Trigger.Request, response: Trigger.Response

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from builtin_interfaces.msg import Time
-from diagnostic_msgs.msg import DiagnosticArray
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from geometry_msgs.msg import PoseStamped
 from nav_msgs.msg import Path
 from std_msgs.msg import Header
@@ -14,6 +14,7 @@ from xvla_ros import names
 from xvla_ros.chunk import Plan
 from xvla_ros.geometry import Pose
 from xvla_ros.msg import SchedulerStatus
+from xvla_ros.nodes.backends.base import Health
 from xvla_ros.nodes.command_loop import CommandLoop
 from xvla_ros.nodes.conversions import pose_msg, time_msg
 from xvla_ros.nodes.diagnostics import Level, diagnostic, diagnostic_array
@@ -84,6 +85,7 @@ def diagnostics(
     return diagnostic_array(
         stamp,
         [
+            *_hardware(loop.backend.health()),
             diagnostic(
                 f"{names.SCHEDULER_NODE}: commands",
                 level,
@@ -120,6 +122,14 @@ def diagnostics(
             ),
         ],
     )
+
+
+def _hardware(health: Health | None) -> Iterator[DiagnosticStatus]:
+    """What the driver tells of its motors, if it does."""
+    if health is not None:
+        text = health.fault or health.message
+        name = f"{names.SCHEDULER_NODE}: motors"
+        yield diagnostic(name, health.level, text, health.values, health.hardware_id)
 
 
 def _counts(what: str, keys: Iterable[str], counts: Iterable[int]) -> dict[str, object]:

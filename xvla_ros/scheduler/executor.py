@@ -67,7 +67,7 @@ class ArmExecutor:
         self._move: JointMove | None = None
         self._frozen: float | None = None
         self._backing_off = False
-        self._label = ""
+        self._label = self._stop_reason = ""
 
     @property
     def params(self) -> ExecutorParams:
@@ -135,9 +135,10 @@ class ArmExecutor:
         self._label = ""
         return Outcome(True, "actuation is on")
 
-    def stop(self, now: float) -> None:
+    def stop(self, now: float, reason: str = "") -> None:
         """Latches: the arm comes to rest at once and no chunk in flight will ever run."""
         self.scheduler.stop(now)
+        self._stop_reason = reason and f" ({reason})"
         self._frozen = None
         if self._move is not None:
             self._move.halt()
@@ -317,7 +318,7 @@ class ArmExecutor:
     def _not_ready(self, now: float, measured: JointMeasurement | None) -> str:
         """Why the arm cannot be set in motion, or empty."""
         if self.scheduler.stopped:
-            return "stopped: call ~/clear_stop first"
+            return f"stopped{self._stop_reason}: call ~/clear_stop first"
         stale = staleness(measured, now, self._params.joint_states_max_age_s)
         if stale or self._busy:
             return stale or f"not now: {self._label}"
@@ -333,7 +334,7 @@ class ArmExecutor:
 
     def _message(self) -> str:
         if self.scheduler.stopped:
-            return "stopped: call ~/clear_stop to go on"
+            return f"stopped{self._stop_reason}: call ~/clear_stop to go on"
         if not self._label and self._commander.barrier:
             return f"resting: the chunk leads beyond a limit ({self._commander.barrier})"
         return self._label

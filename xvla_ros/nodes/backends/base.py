@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Protocol
 
 from numpy.typing import NDArray
 from rclpy.lifecycle.node import LifecycleNodeMixin
 
+from xvla_ros.nodes.diagnostics import Level
+
 # Message packages of a driver may be absent, so a back end is imported only when it is chosen.
 _MODULES = {"jtc": "xvla_ros.nodes.backends.jtc", "none": "xvla_ros.nodes.backends.none"}
+
+
+@dataclass(frozen=True)
+class Health:
+    """What a driver last told about its hardware, for /diagnostics and as a reason to stop."""
+
+    level: Level
+    message: str
+    """One line that an operator understands: `shoulder: overload`."""
+    values: Mapping[str, object] = field(default_factory=dict)
+    """Figures by name, units in the name: `shoulder temperature [C]`."""
+    hardware_id: str = ""
+    fault: str = ""
+    """Why the arm must not move, with the mend; it stops, latched, and the stop cannot be released
+    while this lasts. Empty = it may move."""
 
 
 class Backend(Protocol):
@@ -29,6 +47,12 @@ class Backend(Protocol):
 
     def listeners(self) -> int:
         """Number of drivers that listen to the arm's commands."""
+
+    def health(self) -> Health | None:
+        """State of the hardware as last polled, None where the driver tells nothing.
+
+        Asked in every command period: returns what is known and waits for nothing.
+        """
 
     def close(self) -> None:
         """Frees the publishers."""

@@ -20,6 +20,7 @@ from xvla_ros import names
 from xvla_ros.arm import constants
 from xvla_ros.arm.mapping import TrajectoryPoint, arm_point, gripper_point
 from xvla_ros.nodes import qos
+from xvla_ros.nodes.backends.base import Health
 
 BRAKE_S = 0.1
 """Time in which the arm comes to rest where the stream ends, seconds."""
@@ -56,6 +57,10 @@ class JtcBackend:
     def listeners(self) -> int:
         """Number of arm controllers."""
         return int(self._arm.get_subscription_count())
+
+    def health(self) -> Health | None:
+        """ros2_control tells nothing of the motors on topics."""
+        return None
 
     def close(self) -> None:
         """Frees the publishers."""

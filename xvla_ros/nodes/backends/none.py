@@ -5,6 +5,8 @@ from __future__ import annotations
 from numpy.typing import NDArray
 from rclpy.lifecycle.node import LifecycleNodeMixin
 
+from xvla_ros.nodes.backends.base import Health
+
 
 class NoBackend:
     """For replaying recordings into the nodes."""
@@ -21,6 +23,10 @@ class NoBackend:
     def listeners(self) -> int:
         """Nobody listens."""
         return 0
+
+    def health(self) -> Health | None:
+        """There is no hardware."""
+        return None
 
     def close(self) -> None:
         """There is nothing to free."""
