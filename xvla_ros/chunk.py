@@ -60,6 +60,10 @@ class Provenance:
     model_hash: str = ""
     instruction: str = ""
     domain_id: int = 0
+    prefix: tuple[float, ...] = ()
+    """Committed steps that the denoiser was given: canonical numbers, row-major (n, 20)."""
+    prefix_weights: tuple[float, ...] = ()
+    """(n,), how firmly each was imposed."""
     inference_start: float = 0.0
     inference_end: float = 0.0
 
@@ -84,6 +88,8 @@ class Chunk:
     ee_frame: str = "ee_gripper_link"
     gripper_threshold: float = 0.0
     """Close above this probability; 0 leaves it to the scheduler's parameter."""
+    gripper_open_below: float = 0.0
+    """Open below this probability; 0 leaves it to the scheduler's parameter."""
     sequence: int = 0
     epoch: int = 0
     provenance: Provenance = field(default_factory=Provenance)
@@ -154,6 +160,8 @@ class Plan:
     """Measured p95 from observation stamp to chunk arrival, seconds; 0 before the first."""
     holding: bool = True
     actuating: bool = False
+    strategy: str = ""
+    """How chunks are joined; empty where an older scheduler does not say."""
 
     def at(self, time: float) -> tuple[Pose, float]:
         """Commanded pose and gripper at a time; the ends are held outside the plan."""

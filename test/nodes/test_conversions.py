@@ -40,6 +40,7 @@ def chunk(horizon=5, **changes):
         "frame_id": "wx250s/base_link",
         "ee_frame": "wx250s/ee_gripper_link",
         "gripper_threshold": 0.75,
+        "gripper_open_below": 0.5,
         "sequence": 2**40 + 1,
         "epoch": 7,
         "provenance": Provenance(
@@ -52,6 +53,8 @@ def chunk(horizon=5, **changes):
             model_hash="ab" * 32,
             instruction="pick up the red cube",
             domain_id=4,
+            prefix=tuple(float(np.float32(v)) for v in rng.uniform(-1, 1, 40)),
+            prefix_weights=(1.0, 0.25),
             inference_start=NOW + 0.01,
             inference_end=NOW + 0.2,
         ),
@@ -67,7 +70,7 @@ def test_a_chunk_comes_back_with_everything_it_carried():
     np.testing.assert_allclose(got.gripper, sent.gripper, atol=1e-7)
     for name in ("stamp", "t_ref", "step_dt", "frame_id", "ee_frame", "sequence", "epoch"):
         assert getattr(got, name) == getattr(sent, name), name
-    assert got.gripper_threshold == 0.75
+    assert (got.gripper_threshold, got.gripper_open_below) == (0.75, 0.5)
     origin = got.provenance
     assert math.isnan(origin.view_stamps[1])
     assert origin.view_stamps[::2] == sent.provenance.view_stamps[::2]
@@ -80,6 +83,8 @@ def test_a_chunk_comes_back_with_everything_it_carried():
         "model_hash",
         "instruction",
         "domain_id",
+        "prefix",
+        "prefix_weights",
         "inference_start",
         "inference_end",
     ]:
@@ -134,6 +139,8 @@ def with_number(index, value):
         (spoil(step_dt=0.0), Refusal.IMPLAUSIBLE_TIME),
         (spoil(step_dt=math.nan), Refusal.IMPLAUSIBLE_TIME),
         (spoil(gripper_threshold=math.nan), Refusal.NON_FINITE),
+        (spoil(gripper_open_below=math.nan), Refusal.NON_FINITE),
+        (spoil(gripper_open_below=1.5), Refusal.NON_FINITE),
     ],
 )
 def test_a_message_that_is_no_chunk_is_refused_with_its_reason(message, reason):
@@ -154,6 +161,7 @@ def plan():
         latency=0.135,
         holding=False,
         actuating=True,
+        strategy="inpaint",
     )
 
 
@@ -166,7 +174,8 @@ def test_a_plan_comes_back_with_everything_it_carried():
         metres, radians = mine.distance(theirs)
         assert metres < 1e-7
         assert radians < 1e-6
-    for name in ("start", "dt", "gripper", "sequence", "epoch", "latency", "holding", "actuating"):
+    whole = ("start", "dt", "gripper", "sequence", "epoch", "latency", "holding", "actuating")
+    for name in (*whole, "strategy"):
         assert getattr(got, name) == getattr(sent, name), name
 
 

@@ -19,10 +19,10 @@ few = settings(max_examples=60, deadline=None)
 
 
 def commands(
-    probabilities, *, params=PARAMS, threshold=0.0, step_dt=STEP_DT, initial=0.0
+    probabilities, *, params=PARAMS, threshold=0.0, step_dt=STEP_DT, initial=0.0, open_below=0.0
 ) -> list[float]:
     """The command at each tick while a chunk of these probabilities is executed."""
-    knots = GripperKnots.of(np.array(probabilities), step_dt, threshold, params)
+    knots = GripperKnots.of(np.array(probabilities), step_dt, threshold, params, open_below)
     state = GripperState(initial)
     out = []
     for i in range(1, round((len(probabilities) + 1) * step_dt / TICK)):
@@ -93,6 +93,15 @@ def test_the_threshold_of_a_chunk_replaces_the_parameter_and_keeps_the_band():
     # The band is 0.2 wide: from 0.95 it opens below 0.75.
     assert toggles(commands([0.76] * 6, threshold=0.95, initial=1.0), 1.0) == []
     assert len(toggles(commands([0.74] * 6, threshold=0.95, initial=1.0), 1.0)) == 1
+
+
+def test_a_chunk_that_says_when_to_open_has_a_band_of_its_own():
+    released = [0.45] * 6
+    assert toggles(commands(released, threshold=0.5, open_below=0.4, initial=1.0), 1.0) == []
+    assert len(toggles(commands(released, threshold=0.5, open_below=0.5, initial=1.0), 1.0)) == 1
+    # Above the threshold it would leave no band at all: the threshold is the most.
+    knots = GripperKnots.of(np.ones(2), STEP_DT, 0.5, PARAMS, 0.9)
+    assert (knots.close_above, knots.open_below) == (0.5, 0.5)
 
 
 def test_chunks_that_never_reach_their_first_knot_still_move_the_gripper():

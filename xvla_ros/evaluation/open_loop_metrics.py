@@ -139,7 +139,12 @@ def _agreement(command: Array, closed: Array, closed_above: float) -> Array:
 
 
 def gripper_commands(
-    closed: Array, start_closed: float, step_dt: float, threshold: float, params: GripperParams
+    closed: Array,
+    start_closed: float,
+    step_dt: float,
+    threshold: float,
+    params: GripperParams,
+    open_below: float = 0.0,
 ) -> Array:
     """The scheduler's gripper command (H,) at the steps of a chunk.
 
@@ -149,8 +154,9 @@ def gripper_commands(
         step_dt: seconds between two steps.
         threshold: the chunk's own; 0 takes the parameters'.
         params: of the scheduler.
+        open_below: the chunk's own; 0 takes the parameters'.
     """
-    knots = GripperKnots.of(closed, step_dt, threshold, params)
+    knots = GripperKnots.of(closed, step_dt, threshold, params, open_below)
     state = GripperState(start_closed)
     commands = np.empty(len(closed))
     for k in range(len(closed)):

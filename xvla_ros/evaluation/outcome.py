@@ -139,7 +139,12 @@ class Judge:
 
     def _motion(self, chunk: Chunk, gripper: float) -> Motion:
         command = metrics.gripper_commands(
-            chunk.gripper, gripper, self.step_dt, chunk.gripper_threshold, self.gripper
+            chunk.gripper,
+            gripper,
+            self.step_dt,
+            chunk.gripper_threshold,
+            self.gripper,
+            chunk.gripper_open_below,
         )
         return Motion(chunk.positions, chunk.rotations, chunk.gripper, command)
 

@@ -103,6 +103,7 @@ def chunk_msg(chunk: Chunk, stamps: Iterable[Time] = ()) -> ActionChunk:
         ee6d=chunk.ee6d().astype(np.float32).ravel().tolist(),
         ee_frame=chunk.ee_frame,
         gripper_threshold=chunk.gripper_threshold,
+        gripper_open_below=chunk.gripper_open_below,
         sequence=chunk.sequence,
         epoch=chunk.epoch,
         view_stamps=[stamp(time) for time in origin.view_stamps],
@@ -114,6 +115,8 @@ def chunk_msg(chunk: Chunk, stamps: Iterable[Time] = ()) -> ActionChunk:
         model_hash=origin.model_hash,
         instruction=origin.instruction,
         domain_id=origin.domain_id,
+        prefix=list(origin.prefix),
+        prefix_weights=list(origin.prefix_weights),
         inference_start=time_msg(origin.inference_start),
         inference_end=time_msg(origin.inference_end),
     )
@@ -133,8 +136,10 @@ def chunk_from_msg(message: ActionChunk) -> Chunk:
         raise ChunkRefused(
             Refusal.SHAPE, f"{values.size} numbers for horizon {message.horizon} x {ee6d.DIM}"
         )
-    if not 0.0 <= message.gripper_threshold <= 1.0:
-        raise ChunkRefused(Refusal.NON_FINITE, f"gripper_threshold {message.gripper_threshold}")
+    for name in ("gripper_threshold", "gripper_open_below"):
+        value = getattr(message, name)
+        if not 0.0 <= value <= 1.0:
+            raise ChunkRefused(Refusal.NON_FINITE, f"{name} {value}")
     return Chunk.from_ee6d(
         values.reshape(message.horizon, ee6d.DIM),
         stamp=seconds(message.header.stamp),
@@ -143,6 +148,7 @@ def chunk_from_msg(message: ActionChunk) -> Chunk:
         frame_id=message.header.frame_id,
         ee_frame=message.ee_frame,
         gripper_threshold=message.gripper_threshold,
+        gripper_open_below=message.gripper_open_below,
         sequence=message.sequence,
         epoch=message.epoch,
         provenance=_provenance(message),
@@ -163,6 +169,8 @@ def _provenance(message: ActionChunk) -> Provenance:
         model_hash=message.model_hash,
         instruction=message.instruction,
         domain_id=message.domain_id,
+        prefix=tuple(message.prefix),
+        prefix_weights=tuple(message.prefix_weights),
         inference_start=seconds(message.inference_start),
         inference_end=seconds(message.inference_end),
     )
@@ -184,6 +192,7 @@ def plan_msg(plan: Plan, stamp: float, frame_id: str) -> PlanMsg:
         latency=plan.latency,
         holding=plan.holding,
         actuating=plan.actuating,
+        strategy=plan.strategy,
     )
     message.header.stamp = time_msg(stamp)
     message.header.frame_id = frame_id
@@ -212,6 +221,7 @@ def plan_from_msg(message: PlanMsg) -> Plan:
         latency=message.latency,
         holding=message.holding,
         actuating=message.actuating,
+        strategy=message.strategy,
     )
 
 

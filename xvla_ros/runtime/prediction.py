@@ -61,6 +61,7 @@ def predict_chunk(policy: Policy, request: Request, clock: Callable[[], float]) 
         frame_id=request.frame_id,
         ee_frame=request.ee_frame,
         gripper_threshold=policy.gripper_threshold,
+        gripper_open_below=policy.open_below,
         sequence=request.sequence,
         epoch=request.epoch,
         provenance=Provenance(

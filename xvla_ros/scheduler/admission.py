@@ -66,6 +66,7 @@ def _check_numbers(chunk: Chunk) -> None:
         ("gripper", chunk.gripper),
         ("proprio", np.array(chunk.provenance.proprio)),
         ("gripper_threshold", np.array(chunk.gripper_threshold)),
+        ("gripper_open_below", np.array(chunk.gripper_open_below)),
     ):
         if not np.isfinite(values).all():
             raise ChunkRefused(Refusal.NON_FINITE, f"in {name}")

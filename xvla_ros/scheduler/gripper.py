@@ -27,12 +27,21 @@ class GripperKnots:
 
     @staticmethod
     def of(
-        probabilities: Array, step_dt: float, threshold: float, params: GripperParams
+        probabilities: Array,
+        step_dt: float,
+        threshold: float,
+        params: GripperParams,
+        open_below: float = 0.0,
     ) -> GripperKnots:
-        """Knots with a chunk's own threshold; 0 takes the parameters', the band stays."""
+        """Knots with a chunk's own thresholds; 0 takes the parameters'.
+
+        A chunk that only says when to close keeps the width of the parameters' band.
+        """
         band = params.close_above - params.open_below
         close_above = threshold if threshold > 0.0 else params.close_above
-        return GripperKnots(probabilities, step_dt, close_above, close_above - band)
+        if open_below <= 0.0:
+            open_below = close_above - band
+        return GripperKnots(probabilities, step_dt, close_above, min(open_below, close_above))
 
     def decision(self, step: int) -> float | None:
         """Closed (1), open (0), or None where this knot and the next do not agree on either."""

@@ -279,6 +279,7 @@ class ChunkScheduler:
             latency=self.latency.p95,
             holding=not self.executing,
             actuating=actuating,
+            strategy=self.params.strategy,
         )
 
     def elapsed(self, now: float) -> float:
@@ -330,7 +331,11 @@ class ChunkScheduler:
         self._running = Running(
             replace(path, box=self._box),
             GripperKnots.of(
-                chunk.gripper, chunk.step_dt, chunk.gripper_threshold, self.params.gripper
+                chunk.gripper,
+                chunk.step_dt,
+                chunk.gripper_threshold,
+                self.params.gripper,
+                chunk.gripper_open_below,
             ),
             chunk.sequence,
         )
