@@ -8,10 +8,13 @@ every angle is in radians and every length in metres. Formulas follow Murray, Li
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import sqrt
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from transforms3d import quaternions
+
+from xvla_ros import scalars
 
 Array = NDArray[np.float64]
 
@@ -67,9 +70,11 @@ class Pose:
 
     def distance(self, other: Pose) -> tuple[float, float]:
         """Metres and radians between two poses of the same parent frame."""
+        x, y, z = self.position.tolist()
+        i, j, k = other.position.tolist()
         return (
-            float(np.linalg.norm(self.position - other.position)),
-            rotation_angle(self.rotation, other.rotation),
+            sqrt((x - i) ** 2 + (y - j) ** 2 + (z - k) ** 2),
+            scalars.angle_between(self.rotation.tolist(), other.rotation.tolist()),
         )
 
 
@@ -82,12 +87,7 @@ def skew(vector: ArrayLike) -> Array:
 def so3_exp(rotation_vector: ArrayLike) -> Array:
     """Rotation matrix of a rotation vector (3,): axis times angle (Rodrigues' formula)."""
     w = np.asarray(rotation_vector, dtype=np.float64)
-    angle = float(np.linalg.norm(w))
-    k = skew(w)
-    if angle < _SMALL_ANGLE:
-        return np.eye(3) + k + 0.5 * k @ k
-    half = np.sin(0.5 * angle) / angle
-    return np.eye(3) + np.sin(angle) / angle * k + 2.0 * half * half * k @ k
+    return np.array(scalars.exp(*w.tolist()))
 
 
 def so3_log(rotation: ArrayLike) -> Array:
@@ -96,23 +96,12 @@ def so3_log(rotation: ArrayLike) -> Array:
     Goes through the quaternion, which stays well conditioned up to pi where the
     skew-symmetric part of the matrix vanishes.
     """
-    w, x, y, z = quaternions.mat2quat(np.asarray(rotation, dtype=np.float64))
-    vector = np.array([x, y, z])
-    sine = float(np.linalg.norm(vector))
-    if sine < _SMALL_ANGLE:
-        return 2.0 * vector
-    return 2.0 * np.arctan2(sine, w) / sine * vector
+    return np.array(scalars.log(np.asarray(rotation, dtype=np.float64).tolist()))
 
 
 def rotation_angle(first: Array, second: Array) -> float:
     """Angle in [0, pi] between two rotation matrices."""
-    relative = first.T @ second
-    sine = 0.5 * np.sqrt(
-        (relative[2, 1] - relative[1, 2]) ** 2
-        + (relative[0, 2] - relative[2, 0]) ** 2
-        + (relative[1, 0] - relative[0, 1]) ** 2
-    )
-    return float(np.arctan2(sine, 0.5 * (np.trace(relative) - 1.0)))
+    return scalars.angle_between(first.tolist(), second.tolist())
 
 
 def slerp(first: Array, second: Array, fraction: float) -> Array:
@@ -128,7 +117,7 @@ def interpolate(first: Pose, second: Pose, fraction: float) -> Pose:
 
 def quaternion_from_matrix(rotation: Array) -> Array:
     """Unit quaternion in ROS order (x, y, z, w) with w >= 0."""
-    w, x, y, z = quaternions.mat2quat(rotation)
+    w, x, y, z = scalars.quaternion(rotation.tolist())
     return np.array([x, y, z, w])
 
 

@@ -186,6 +186,19 @@ def test_a_fade_from_rest_only_shrinks_the_offset(seed):
     assert (np.diff(offsets, axis=0) <= 1e-7).all()
 
 
+@given(seeds, st.floats(0.0, 1.0))
+@few
+def test_one_phase_of_a_path_gives_what_many_give(seed, phase):
+    rng = np.random.default_rng(seed)
+    trajectory = random_trajectory(rng)
+    command = trajectory.pose(0.2) @ random_pose(rng, 0.05, 0.5)
+    twist = Twist(rng.normal(scale=0.1, size=3), rng.normal(scale=0.5, size=3))
+    path = faded(trajectory, 0.2, 0.4, command, twist)
+    positions, rotations = path.sample(np.array([0.2, phase]))
+    np.testing.assert_allclose(path.pose(phase).position, positions[1], atol=1e-14)
+    np.testing.assert_allclose(path.pose(phase).rotation, rotations[1], atol=1e-13)
+
+
 def test_no_fade_is_the_chunk_at_once():
     trajectory = random_trajectory(np.random.default_rng(1))
     path = faded(trajectory, 0.2, 0.0, Pose.identity(), None)

@@ -150,3 +150,17 @@ def test_a_moved_and_square_turned_base_frame_moves_the_positions(seed, phase, q
     plain = Trajectory.through(positions, rotations, DT).pose(phase).position
     moved = Trajectory.through(positions @ frame.T + shift, rotations, DT).pose(phase).position
     np.testing.assert_allclose(moved, frame @ plain + shift, atol=1e-9)
+
+
+@given(seeds, st.lists(st.floats(-0.05, 1.5), min_size=2, max_size=6))
+@few
+def test_one_phase_gives_what_many_give(seed, phases):
+    trajectory = Trajectory.through(*random_knots(seed), DT)
+    positions, rotations = trajectory.sample(np.array(phases))
+    for phase, position, rotation in zip(phases, positions, rotations, strict=True):
+        pose = trajectory.pose(phase)
+        np.testing.assert_allclose(pose.position, position, atol=1e-15)
+        np.testing.assert_allclose(pose.rotation, rotation, atol=1e-14)
+        alone = trajectory.sample(np.array([phase]))
+        np.testing.assert_array_equal(alone[0][0], pose.position)
+        np.testing.assert_array_equal(alone[1][0], pose.rotation)

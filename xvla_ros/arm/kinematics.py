@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from xvla_ros.arm import constants as c
 from xvla_ros.geometry import Pose
+from xvla_ros.scalars import AnyRows, Rows, Vector
 
 Array = NDArray[np.float64]
 Joints = tuple[float, ...]
@@ -95,10 +96,17 @@ class WidowX250s:
             return None
         best: Joints | None = None
         least = float("inf")
-        for candidate in _solutions(pose, start):
-            distance = sum((a - b) ** 2 for a, b in zip(candidate, start, strict=True))
-            if distance < least:
-                best, least = candidate, distance
+        rows = pose.rotation.tolist()
+        for arm in _arms(pose.position.tolist(), rows, start[0]):
+            reached = _onto_limits(arm, 0)
+            so_far = _squares(reached, start[:3])
+            # The wrist is the costly part; no wrist makes an arm nearer.
+            if so_far >= least:
+                continue
+            for wrist in _wrists_of(arm, rows, start):
+                distance = so_far + _squares(wrist, start[3:])
+                if distance < least:
+                    best, least = (*reached, *wrist), distance
         return None if best is None else np.array(best)
 
     def ik_all(self, pose: Pose, seed: ArrayLike = c.HOME) -> Array:
@@ -107,7 +115,14 @@ class WidowX250s:
         `seed` fixes the angles that a singular pose leaves free.
         """
         start = np.asarray(seed, dtype=np.float64).tolist()
-        return np.array(list(_solutions(pose, start))).reshape(-1, 6)
+        rows = pose.rotation.tolist()
+        return np.array(
+            [
+                (*_onto_limits(arm, 0), *wrist)
+                for arm in _arms(pose.position.tolist(), rows, start[0])
+                for wrist in _wrists_of(arm, rows, start)
+            ]
+        ).reshape(-1, 6)
 
     def within_limits(self, joints: ArrayLike, margin: float = 0.0) -> bool:
         """Whether all joint angles are finite and inside their limits by `margin` rad."""
@@ -122,21 +137,29 @@ def _constant(values: Sequence[float]) -> Array:
     return array
 
 
-def _solutions(pose: Pose, seed: Sequence[float]) -> Iterator[Joints]:
-    """Every set of joint angles within the limits that reaches the pose."""
-    px, py, pz = pose.position.tolist()
-    rows = pose.rotation.tolist()
+def _arms(position: Sequence[float], rows: AnyRows, waist_seed: float) -> Iterator[Vector]:
+    """Angles of the first three joints, within their limits, that bring the wrist to its place."""
+    px, py, pz = position
     wrist_x = px - _HAND * rows[0][0]
     wrist_y = py - _HAND * rows[1][0]
     height = pz - _HAND * rows[2][0] - _SHOULDER_Z
-    for q1, reach in _waists(wrist_x, wrist_y, seed[0]):
+    for q1, reach in _waists(wrist_x, wrist_y, waist_seed):
         for q2, q3 in _elbows(reach, height):
-            # Most elbows are out of range, and the wrist is the costly part.
-            if not _inside((q2, q3), 1):
-                continue
-            for wrist in _wrists(_beyond_forearm(rows, q1, q2 + q3), seed[3], seed[5]):
-                if _inside(wrist, 3) and _inside((q1,), 0):
-                    yield _onto_limits((q1, q2, q3, *wrist))
+            if _inside((q1, q2, q3), 0):
+                yield q1, q2, q3
+
+
+def _wrists_of(arm: Vector, rows: AnyRows, seed: Sequence[float]) -> Iterator[Joints]:
+    """Angles of the last three joints, within their limits, that give the hand its rotation."""
+    for wrist in _wrists(_beyond_forearm(rows, arm[0], arm[1] + arm[2]), seed[3], seed[5]):
+        if _inside(wrist, 3):
+            yield _onto_limits(wrist, 3)
+
+
+def _squares(first: Sequence[float], second: Sequence[float]) -> float:
+    """Squared distance of three joints."""
+    (a, b, c_), (d, e, f) = first, second
+    return (a - d) * (a - d) + (b - e) * (b - e) + (c_ - f) * (c_ - f)
 
 
 def _waists(x: float, y: float, seed: float) -> Iterator[tuple[float, float]]:
@@ -162,21 +185,19 @@ def _elbows(reach: float, height: float) -> Iterator[tuple[float, float]]:
         yield _wrap(_UPPER_ELEVATION - upper), _wrap(turn - _UPPER_ELEVATION)
 
 
-def _beyond_forearm(
-    rows: Sequence[Sequence[float]], waist: float, pitch: float
-) -> tuple[list[float], list[float], list[float]]:
+def _beyond_forearm(rows: AnyRows, waist: float, pitch: float) -> Rows:
     """Rows of Ry(pitch)^T Rz(waist)^T R: what the three wrist joints must do."""
     c1, s1, cp, sp = cos(waist), sin(waist), cos(pitch), sin(pitch)
-    first, second, third = [], [], []
-    for x, y, z in zip(*rows, strict=True):
-        forward = c1 * x + s1 * y
-        first.append(cp * forward - sp * z)
-        second.append(c1 * y - s1 * x)
-        third.append(sp * forward + cp * z)
-    return first, second, third
+    (a, b, d), (e, f, g), (h, i, j) = rows
+    k, m, n = c1 * a + s1 * e, c1 * b + s1 * f, c1 * d + s1 * g
+    return (
+        (cp * k - sp * h, cp * m - sp * i, cp * n - sp * j),
+        (c1 * e - s1 * a, c1 * f - s1 * b, c1 * g - s1 * d),
+        (sp * k + cp * h, sp * m + cp * i, sp * n + cp * j),
+    )
 
 
-def _wrists(m: Sequence[Sequence[float]], roll_seed: float, rotate_seed: float) -> Iterator[Joints]:
+def _wrists(m: Rows, roll_seed: float, rotate_seed: float) -> Iterator[Joints]:
     """Angles (a, b, c) with Rx(a) Ry(b) Rx(c) equal to the matrix of rows `m`."""
     (m00, m01, m02), (m10, m11, m12), (m20, m21, m22) = m
     sine = hypot(m10, m20)
@@ -202,9 +223,10 @@ def _inside(angles: Sequence[float], first: int) -> bool:
     return True
 
 
-def _onto_limits(joints: Joints) -> Joints:
-    """The joints without what rounding has put beyond a limit."""
-    return tuple(map(min, c.JOINT_UPPER, map(max, c.JOINT_LOWER, joints)))
+def _onto_limits(angles: Joints, first: int) -> Joints:
+    """Angles of the joints from `first` on, without what rounding has put beyond a limit."""
+    lower, upper = c.JOINT_LOWER[first:], c.JOINT_UPPER[first:]
+    return tuple(map(min, upper, map(max, lower, angles)))
 
 
 def _wrap(angle: float) -> float:

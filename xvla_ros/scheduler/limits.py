@@ -45,6 +45,8 @@ _AIM = 0.999
 # An arm that sags or leans on the edge of its box by this much may still be started, metres.
 _BOX_SLACK = 0.005
 _STILL_M = 1e-9
+# What rounding may do to a joint at its margin, radians.
+_ANGLE_SLACK = 1e-9
 _STILL_RAD = 1e-8
 
 
@@ -185,6 +187,16 @@ class StepLimiter:
 
     def _beyond_margin(self, solution: Array, joints: Array) -> bool:
         """Whether a joint enters the margin at its limit, or goes deeper into it."""
-        low = np.minimum(self._arm.lower + self.params.joint_margin_rad, joints)
-        high = np.maximum(self._arm.upper - self.params.joint_margin_rad, joints)
-        return bool((solution < low - 1e-9).any() or (solution > high + 1e-9).any())
+        margin = self.params.joint_margin_rad
+        bounds = zip(
+            solution.tolist(),
+            joints.tolist(),
+            self._arm.lower.tolist(),
+            self._arm.upper.tolist(),
+            strict=True,
+        )
+        return any(
+            angle < min(low + margin, before) - _ANGLE_SLACK
+            or angle > max(high - margin, before) + _ANGLE_SLACK
+            for angle, before, low, high in bounds
+        )

@@ -8,6 +8,7 @@ time-optimal profile under these bounds.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import ruckig
 
@@ -92,8 +93,9 @@ def profile(phase: float, end: float, state: PlanRate, params: RateParams) -> Pr
     return Profile(phase, end, state, trajectory)
 
 
+@lru_cache(maxsize=256)
 def stop_distance(state: PlanRate, params: RateParams, hard: bool = False) -> float:
-    """Phase in seconds that passes until rest."""
+    """Phase in seconds that passes until rest. Most states recur: full rate, rest."""
     if hard:
         bounds = (params.stop_acceleration, params.stop_jerk)
     else:

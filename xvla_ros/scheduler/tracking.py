@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from xvla_ros.geometry import Pose
 from xvla_ros.scheduler.limits import EFFORT, TRACKING
-from xvla_ros.scheduler.params import LimitParams, TrackingParams
+from xvla_ros.scheduler.params import LimitParams, TrackingParams, Vector6
 
 Array = NDArray[np.float64]
 
@@ -41,15 +41,15 @@ class TrackingMonitor:
         over = {
             TRACKING: self.error[0] > tracking.max_error_m
             or self.error[1] > tracking.max_error_rad,
-            EFFORT: efforts is not None and _strains(efforts, np.array(limits.max_effort)),
+            EFFORT: efforts is not None and _strains(efforts, limits.max_effort),
         }
         for name, exceeded in over.items():
             self._seconds[name] = self._seconds[name] + elapsed if exceeded else 0.0
         return next((n for n, s in self._seconds.items() if s > tracking.max_duration_s), None)
 
 
-def _strains(efforts: Array, bounds: Array) -> bool:
+def _strains(efforts: Array, bounds: Vector6) -> bool:
     """Whether a joint's effort exceeds its bound; a bound of 0 is none."""
-    if efforts.shape != bounds.shape:
+    if efforts.shape != (len(bounds),):
         return False
-    return bool(((np.abs(efforts) > bounds) & (bounds > 0.0)).any())
+    return any(abs(e) > bound > 0.0 for e, bound in zip(efforts.tolist(), bounds, strict=True))

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from xvla_ros import scalars
 from xvla_ros.geometry import Pose
 
 Array = NDArray[np.float64]
@@ -24,6 +25,8 @@ _TINY_ANGLE = 1e-12
 
 def exp_rows(vectors: Array) -> Array:
     """Rotation matrices (n, 3, 3) of rotation vectors (n, 3)."""
+    if len(vectors) == 1:
+        return np.array((scalars.exp(*vectors[0].tolist()),))
     # So small an angle that sin(x) / x is exactly 1 stands for 0.
     angle = np.maximum(np.sqrt(np.einsum("ni,ni->n", vectors, vectors)), _TINY_ANGLE)
     a = np.sin(angle) / angle
@@ -114,6 +117,9 @@ class Trajectory:
 
     def sample(self, phases: Array) -> tuple[Array, Array]:
         """Positions (m, 3) and rotations (m, 3, 3) at phases (m,)."""
+        if len(phases) == 1:
+            position, rotation = self._at(float(phases[0]))
+            return np.array((position,)), np.array((rotation,))
         x = np.minimum(phases / self.step_dt, float(len(self.controls)))
         k = np.minimum(np.maximum(x.astype(np.intp), 0), len(self.controls) - 1)
         u = (x - k)[:, None]
@@ -129,5 +135,26 @@ class Trajectory:
 
     def pose(self, phase: float) -> Pose:
         """The pose at one phase."""
-        positions, rotations = self.sample(np.array([phase]))
-        return Pose(positions[0], rotations[0])
+        position, rotation = self._at(phase)
+        return Pose(np.array(position), np.array(rotation))
+
+    def _at(self, phase: float) -> tuple[list[float], scalars.AnyRows]:
+        """Position and rotation at one phase, in plain floats: what a command period asks for."""
+        count = len(self.controls)
+        x = min(phase / self.step_dt, float(count))
+        k = min(max(int(x), 0), count - 1)
+        u = x - k
+        v = 1.0 - u
+        value0, slope0 = v * v * (1.0 + 2.0 * u), v * v * u
+        value1, slope1 = u * u * (3.0 - 2.0 * u), -u * u * v
+        p0, p1 = self.positions[k : k + 2].tolist()
+        m0, m1 = self.tangents[k : k + 2].tolist()
+        position = [
+            value0 * a + slope0 * b + value1 * c + slope1 * d
+            for a, b, c, d in zip(p0, m0, p1, m1, strict=True)
+        ]
+        rotation: scalars.AnyRows = self.rotations[k].tolist()
+        weights = (1.0 - v * v * v, value1, u * u * u)
+        for weight, (i, j, h) in zip(weights, self.controls[k].tolist(), strict=True):
+            rotation = scalars.product(rotation, scalars.exp(weight * i, weight * j, weight * h))
+        return position, rotation
