@@ -41,12 +41,6 @@ def test_it_closes_when_the_knot_is_due_and_not_before():
     assert [i * TICK for i in changed] == pytest.approx([4 * STEP_DT], abs=TICK)
 
 
-def test_a_lead_closes_earlier():
-    late = toggles(commands([0, 0, 0, 1, 1, 1]))
-    early = toggles(commands([0, 0, 0, 1, 1, 1], params=GripperParams(lead_s=0.1)))
-    assert late[0] - early[0] == pytest.approx(0.1 / TICK, abs=1)
-
-
 def test_one_knot_alone_closes_nothing():
     assert toggles(commands([0, 0, 1, 0, 0, 1, 0, 0])) == []
 

@@ -264,7 +264,7 @@ def test_a_halted_joint_move_comes_to_rest_soon():
             lambda: LimitParams(workspace_min=(0.5, 0.0, 0.0), workspace_max=(0.4, 1.0, 1.0)),
             "limits.workspace_min",
         ),
-        (lambda: SchedulerParams(strategy="fastest"), "anchor_fade, timestamp, sync"),  # type: ignore[arg-type]
+        (lambda: SchedulerParams(strategy="fastest"), "anchor_fade, crossfade, ensemble"),  # type: ignore[arg-type]
     ],
 )
 def test_parameters_that_do_not_fit_together_name_themselves(make, names):

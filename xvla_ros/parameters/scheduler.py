@@ -88,16 +88,47 @@ SCHEDULER_PARAMETERS: tuple[Parameter, ...] = (
     _own(
         "strategy",
         "How a new chunk takes over: anchor_fade = at once, with the offset fading out; "
+        "crossfade = mixed with the old one for fade_s; ensemble = mean of all that cover a time; "
         "timestamp = at once, as stamped; sync = after the old one has ended.",
         choices=STRATEGIES,
     ),
-    _own("fade_s", "Time over which the offset at a splice fades out.", "s", 0.05, 2.0),
+    _own(
+        "fade_s",
+        "Time over which the offset at a splice fades out, or two chunks are mixed.",
+        "s",
+        0.05,
+        2.0,
+    ),
+    _own(
+        "ensemble_decay",
+        "Weights of `ensemble` are exp(-decay * k), k = 0 for the oldest chunk; below 0 the newest "
+        "weighs most.",
+        "",
+        -5.0,
+        5.0,
+    ),
     _own(
         "execution_horizon_s",
-        "How long a chunk is executed at most; then the arm rests along its path.",
+        "How long a chunk is executed at most, by plan time and by the clock; then the arm rests "
+        "along its path.",
         "s",
         0.2,
         10.0,
+    ),
+    _own(
+        "arm_lag_s",
+        "How long the arm takes to follow its command (xvla calibrate latency); a chunk that "
+        "starts from a measured pose is commanded earlier by this.",
+        "s",
+        0.0,
+        1.0,
+    ),
+    _own(
+        "gripper_lag_s",
+        "How long the gripper takes; it is commanded ahead of the arm by what it takes longer.",
+        "s",
+        0.0,
+        1.0,
     ),
     _own("clock_jump_s", "A clock that goes back by more is a jump: hold.", "s", 0.0, 10.0),
     _own(
@@ -115,7 +146,6 @@ SCHEDULER_PARAMETERS: tuple[Parameter, ...] = (
         1.0,
     ),
     _own("gripper.dwell_s", "Least time between two gripper changes.", "s", 0.0, 5.0),
-    _own("gripper.lead_s", "How far the gripper is commanded ahead of the arm.", "s", 0.0, 1.0),
     _own(
         "chunk.max_linear_speed",
         "A chunk with steps faster than this is refused.",

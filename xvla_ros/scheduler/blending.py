@@ -1,7 +1,7 @@
-"""The commanded path: a trajectory plus the offset of a splice that fades out.
+"""The commanded path: a curve plus the offset of a splice that fades out.
 
-A new trajectory is followed at once. What was being commanded differs from it by an offset in
-SE(3) and by a difference in velocity; both are added to the trajectory and fade to zero, so that
+A new curve is followed at once. What was being commanded differs from it by an offset in
+SE(3) and by a difference in velocity; both are added to the curve and fade to zero, so that
 the command is continuously differentiable whatever the chunk and whatever its latency.
 """
 
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xvla_ros.geometry import Pose, skew, so3_exp, so3_log
-from xvla_ros.scheduler.trajectory import Trajectory, exp_rows
+from xvla_ros.scheduler.trajectory import Curve, exp_rows
 
 Array = NDArray[np.float64]
 
@@ -49,7 +49,7 @@ class Fade:
     shift_rate: Array
     """(3,), m/s."""
     turn: Array
-    """(3,), rotation vector in the body frame of the trajectory."""
+    """(3,), rotation vector in the body frame of the curve."""
     turn_rate: Array
     """(3,), its derivative, rad/s."""
 
@@ -91,18 +91,18 @@ class Box:
 class Path:
     """Commanded poses as a function of the phase of one chunk, inside a box if there is one."""
 
-    trajectory: Trajectory
+    curve: Curve
     fade: Fade | None = None
     box: Box | None = None
 
     @property
     def duration(self) -> float:
         """Phase of the last pose, seconds."""
-        return self.trajectory.duration
+        return self.curve.duration
 
     def sample(self, phases: Array) -> tuple[Array, Array]:
         """Positions (m, 3) and rotations (m, 3, 3) at phases (m,)."""
-        positions, rotations = self.trajectory.sample(phases)
+        positions, rotations = self.curve.sample(phases)
         if self.fade is not None and float(phases[0]) < self.fade.end:
             shift, turn = self.fade.sample(phases)
             positions, rotations = positions + shift, rotations @ exp_rows(turn)
@@ -122,28 +122,27 @@ class Path:
         )
 
 
-def faded(
-    trajectory: Trajectory, phase: float, duration: float, command: Pose, twist: Twist | None
-) -> Path:
-    """The path that leaves `command` with velocity `twist` at a phase of a trajectory.
+def faded(curve: Curve, phase: float, duration: float, command: Pose, twist: Twist | None) -> Path:
+    """The path that leaves `command` with velocity `twist` at a phase of a curve.
 
-    After `duration` seconds it is the trajectory itself. With a duration of 0 it is the
-    trajectory at once, offset or not. A command at rest (no twist) has no velocity to keep:
-    plan time starts from rate 0.
+    After `duration` seconds it is the curve itself. With a duration of 0 it is the curve at once,
+    offset or not. A command at rest (no twist) has no velocity to keep: plan time starts from
+    rate 0.
     """
     if duration <= 0.0:
-        return Path(trajectory)
-    new = trajectory.pose(phase)
+        return Path(curve)
+    plain = Path(curve)
+    new = plain.pose(phase)
     turn = so3_log(new.rotation.T @ command.rotation)
     shift_rate, turn_rate = np.zeros(3), np.zeros(3)
     if twist is not None:
-        new_twist = Path(trajectory).twist(phase)
+        new_twist = plain.twist(phase)
         shift_rate = twist.linear - new_twist.linear
         # With R = R_new exp(r), the body velocity is exp(-r) w_new + J(r) dr/dt.
         missing = twist.angular - so3_exp(-turn) @ new_twist.angular
         turn_rate = _inverse_right_jacobian(turn) @ missing
     shift = command.position - new.position
-    return Path(trajectory, Fade(phase, duration, shift, shift_rate, turn, turn_rate))
+    return Path(curve, Fade(phase, duration, shift, shift_rate, turn, turn_rate))
 
 
 def _inverse_right_jacobian(vector: Array) -> Array:

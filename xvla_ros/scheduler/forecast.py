@@ -8,7 +8,7 @@ import numpy as np
 
 from xvla_ros.geometry import Pose
 from xvla_ros.scheduler.blending import Path
-from xvla_ros.scheduler.gripper import GripperKnots, GripperState
+from xvla_ros.scheduler.gripper import GripperSource, GripperState
 from xvla_ros.scheduler.params import SchedulerParams
 from xvla_ros.scheduler.rate import PlanTime
 
@@ -17,15 +17,16 @@ PLAN_DT = 0.05
 
 
 def forecast(
-    path: Path, knots: GripperKnots, state: GripperState, time: PlanTime, params: SchedulerParams
+    path: Path, source: GripperSource, state: GripperState, time: PlanTime, params: SchedulerParams
 ) -> tuple[tuple[Pose, ...], tuple[float, ...]]:
     """Poses and gripper commands from now to rest, one every PLAN_DT seconds."""
     count = ceil(time.until_rest(params.rate) / PLAN_DT) + 1
-    phases = [time.ahead(i * PLAN_DT, params.rate)[0] for i in range(count)]
-    positions, rotations = path.sample(np.array(phases))
+    course = [time.ahead(i * PLAN_DT, params.rate) for i in range(count)]
+    positions, rotations = path.sample(np.array([phase for phase, _ in course]))
     grippers = [state.command]
-    for phase in phases[1:]:
-        state = state.advanced(knots, phase, PLAN_DT, params.gripper)
+    for phase, rate in course[1:]:
+        due = phase + params.gripper_lead_s * rate.rate
+        state = state.advanced(source, due, PLAN_DT, params.gripper)
         grippers.append(state.command)
     poses = tuple(Pose(p, r) for p, r in zip(positions, rotations, strict=True))
     return poses, tuple(grippers)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +15,20 @@ Array = NDArray[np.float64]
 
 # Knots are met at sums of floats; a knot that is due within this many steps is due.
 _DUE_SLACK = 1e-6
+
+
+class GripperSource(Protocol):
+    """What says whether the gripper should be open or closed."""
+
+    @property
+    def step_dt(self) -> float:
+        """Seconds between two knots."""
+
+    def opinion(self, phase: float, waited: bool) -> tuple[bool, float | None]:
+        """Whether a knot is in force at a phase, and if so: closed (1), open (0) or neither.
+
+        With `waited` the first knot is in force before it is due.
+        """
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +73,54 @@ class GripperKnots:
         """The knot in force at a phase; -1 before the first is due."""
         return int(phase / self.step_dt + _DUE_SLACK) - 1
 
+    def opinion(self, phase: float, waited: bool) -> tuple[bool, float | None]:
+        """See `GripperSource`."""
+        step = self.due(phase)
+        if step < 0 and not waited:
+            return False, None
+        return True, self.decision(max(step, 0))
+
+
+@dataclass(frozen=True, eq=False)
+class Ballot:
+    """The knots of one chunk among several."""
+
+    knots: GripperKnots
+    ahead: float
+    """Its phase minus that of the newest chunk, seconds."""
+    end: float
+    """Its own phase at which it is no longer asked, seconds."""
+    weight: float
+
+
+@dataclass(frozen=True, eq=False)
+class GripperVote:
+    """Several chunks: what more than half of the weight that is in force wants; else neither."""
+
+    ballots: Sequence[Ballot]
+    """The newest last; it is always asked."""
+
+    @property
+    def step_dt(self) -> float:
+        """Seconds between two knots of the newest chunk."""
+        return self.ballots[-1].knots.step_dt
+
+    def opinion(self, phase: float, waited: bool) -> tuple[bool, float | None]:
+        """See `GripperSource`."""
+        total, weight_of = 0.0, {0.0: 0.0, 1.0: 0.0}
+        for ballot in self.ballots:
+            own = phase + ballot.ahead
+            newest = ballot is self.ballots[-1]
+            if own >= ballot.end and not newest:
+                continue
+            in_force, decision = ballot.knots.opinion(own, waited and newest)
+            if in_force:
+                total += ballot.weight
+                if decision is not None:
+                    weight_of[decision] += ballot.weight
+        winner = max(weight_of, key=lambda decision: weight_of[decision])
+        return total > 0.0, winner if weight_of[winner] > 0.5 * total else None
+
 
 @dataclass(frozen=True)
 class GripperState:
@@ -74,7 +138,7 @@ class GripperState:
         return GripperState(self.command, self.age + elapsed)
 
     def advanced(
-        self, knots: GripperKnots, phase: float, elapsed: float, params: GripperParams
+        self, source: GripperSource, phase: float, elapsed: float, params: GripperParams
     ) -> GripperState:
         """The state after `elapsed` seconds that ended at a phase of a chunk.
 
@@ -82,10 +146,9 @@ class GripperState:
         has been in force for a whole step, the first counts as due.
         """
         age, waiting = self.age + elapsed, self.waiting + elapsed
-        step = knots.due(phase + params.lead_s)
-        if step < 0 and waiting < knots.step_dt:
+        in_force, decision = source.opinion(phase, waiting >= source.step_dt)
+        if not in_force:
             return GripperState(self.command, age, waiting)
-        decision = knots.decision(max(step, 0))
         if decision is None or decision == self.command or age < params.dwell_s:
             return GripperState(self.command, age)
         return GripperState(decision, 0.0)

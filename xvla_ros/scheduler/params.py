@@ -8,10 +8,10 @@ here is what a range cannot say: how two parameters fit together.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
-Strategy = Literal["anchor_fade", "timestamp", "sync"]
-STRATEGIES: tuple[Strategy, ...] = ("anchor_fade", "timestamp", "sync")
+Strategy = Literal["anchor_fade", "crossfade", "ensemble", "timestamp", "sync"]
+STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
 Vector3 = tuple[float, float, float]
 Vector6 = tuple[float, float, float, float, float, float]
 
@@ -26,8 +26,6 @@ class GripperParams:
     """Open when the probability is below this; the band to close_above is kept."""
     dwell_s: float = 0.25
     """Least time in seconds between two changes of the command."""
-    lead_s: float = 0.0
-    """Seconds by which the gripper is commanded ahead of the arm, for a slow gripper."""
 
     def __post_init__(self) -> None:
         if not self.open_below <= self.close_above:
@@ -107,9 +105,15 @@ class SchedulerParams:
 
     strategy: Strategy = "anchor_fade"
     fade_s: float = 0.4
-    """Seconds over which the offset at a splice fades out."""
+    """Seconds over which the offset at a splice fades out, or two chunks are mixed."""
+    ensemble_decay: float = 0.01
+    """Of the weights exp(-decay * k) of `ensemble`, k = 0 for the oldest chunk."""
     execution_horizon_s: float = 1.7
     """Seconds of a chunk executed after its splice; then the arm rests along the path."""
+    arm_lag_s: float = 0.0
+    """Seconds by which the arm follows its command, as `xvla calibrate latency` measures it."""
+    gripper_lag_s: float = 0.0
+    """The same of the gripper."""
     command_rate_hz: float = 50.0
     """Rate at which `sample` is called; plan time advances by at most two periods per call."""
     clock_jump_s: float = 0.1
@@ -131,6 +135,14 @@ class SchedulerParams:
     def period(self) -> float:
         """Seconds between two calls of `sample`."""
         return 1.0 / self.command_rate_hz
+
+    @property
+    def gripper_lead_s(self) -> float:
+        """Seconds by which the gripper is commanded ahead of the arm so that both arrive together.
+
+        Negative where the gripper is the faster one.
+        """
+        return self.gripper_lag_s - self.arm_lag_s
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 import ruckig
 
-from xvla_ros.scheduler.params import RateParams
+from xvla_ros.scheduler.params import RateParams, SchedulerParams
 
 # Ruckig meets its target to about 1e-12; beyond this a profile really overshoots.
 _OVERSHOOT = 1e-6
@@ -143,10 +143,12 @@ class PlanTime:
         self._actual_rate = 0.0
         self._course: Profile | None = None
         self._into_course = 0.0
+        self._seconds = 0.0
 
     def start(self, phase: float, end: float) -> None:
         """Executes another chunk from a phase on, with the rate that there is."""
         self.phase, self.end = phase, end
+        self._seconds = 0.0
         self._change(self.state.run())
 
     def rest(self, hard: bool) -> bool:
@@ -165,9 +167,20 @@ class PlanTime:
         """Seconds until rest if nothing happens."""
         return max(self._followed(params).duration - self._into_course, 0.0)
 
+    def blind(self, params: SchedulerParams) -> bool:
+        """Whether the chunk has been executed for as long as it is trusted, by the clock.
+
+        Plan time that limits slow down would trust it for longer. What a start from rest loses is
+        not counted, so that a chunk that is not slowed comes to its end.
+        """
+        bounds = params.rate
+        start = 1.0 / bounds.acceleration + bounds.acceleration / bounds.jerk
+        return self._seconds > params.execution_horizon_s + start
+
     def commit(self, elapsed: float, step: float, fraction: float, state: PlanRate) -> None:
         """Goes on by a fraction of a step that `ahead` gave for `elapsed` seconds."""
         self.phase += fraction * step
+        self._seconds += elapsed
         self.state = state
         self._into_course += elapsed
         if elapsed > 0.0:

@@ -11,11 +11,11 @@ from dataclasses import replace
 from xvla_ros.chunk import Chunk, ChunkRefused, Plan, Refusal
 from xvla_ros.geometry import Pose
 from xvla_ros.scheduler import admission
-from xvla_ros.scheduler.active import Pending, Running
+from xvla_ros.scheduler.active import Pending, Running, Waiting
 from xvla_ros.scheduler.blending import Box
 from xvla_ros.scheduler.forecast import PLAN_DT, forecast
 from xvla_ros.scheduler.gate import Gate
-from xvla_ros.scheduler.gripper import GripperKnots, GripperState
+from xvla_ros.scheduler.gripper import GripperState
 from xvla_ros.scheduler.latency import LatencyWindow
 from xvla_ros.scheduler.params import SchedulerParams
 from xvla_ros.scheduler.progress import ProgressLog
@@ -61,7 +61,7 @@ class ChunkScheduler:
         self._gripper = GripperState(0.0)
         self._now = 0.0
         self._running: Running | None = None
-        self._pending: list[Pending] = []
+        self._waiting = Waiting()
         self._time = PlanTime()
         self._box: Box | None = None
         self._progress = ProgressLog()
@@ -131,7 +131,7 @@ class ChunkScheduler:
             self._gripper = GripperState(gripper)
         self._now = now
         self._running = None
-        self._pending = []
+        self._waiting.clear()
         self._time = PlanTime()
         self._progress.clear()
 
@@ -160,7 +160,7 @@ class ChunkScheduler:
 
     def rest(self, hard: bool = False) -> None:
         """Comes to rest along the path; `hard` takes the stop bounds."""
-        self._pending = []
+        self._waiting.clear()
         if self._time.rest(hard):
             self.revision += 1
 
@@ -185,17 +185,24 @@ class ChunkScheduler:
         if self.executing and not strategy(self.params.strategy).interrupts:
             raise ChunkRefused(Refusal.BUSY, "strategy sync finishes one chunk before the next")
         trajectory = admission.trajectory(chunk, self.params.chunk)
-        lead = chunk.t_ref - self._now if self.executing else 0.0
+        begins = chunk.t_ref - self._lag_of(chunk)
+        lead = begins - self._now if self.executing else 0.0
         lead = max(lead, 0.0) * self._time.state.rate
-        phase = max(self._progress.since(chunk.t_ref), 0.0)
+        phase = max(self._progress.since(begins), 0.0)
         self._check_splice(trajectory, phase, lead)
         if self._gate.accept(chunk):
             self.latency.restart()
         self.latency.add(now - chunk.stamp)
         due = self._progress.value + lead - phase
-        # A newer chunk replaces those that begin later, not one whose time comes before its own.
-        self._pending = [p for p in self._pending if p.due < due]
-        self._pending.append(Pending(chunk, trajectory, due))
+        self._waiting.add(Pending(chunk, trajectory, due))
+
+    def _lag_of(self, chunk: Chunk) -> float:
+        """Seconds by which its pose at t_ref had been commanded before.
+
+        A measured pose is one that was commanded an arm's lag ago; a commanded pose is not.
+        """
+        measured = chunk.provenance.proprio_source == "measured"
+        return self.params.arm_lag_s if measured else 0.0
 
     def _check_splice(self, trajectory: Trajectory, phase: float, lead: float) -> None:
         """Refuses a chunk without a future, or too far from the command at its beginning."""
@@ -219,6 +226,8 @@ class ChunkScheduler:
         held = self.pose
         elapsed = self._tick(now)
         self._activate(elapsed)
+        if self._time.blind(self.params) and self._time.rest(hard=False):
+            self.revision += 1
         time, running = self._time, self._running
         if running is None:
             return Advance(elapsed, 0.0, 0.0, time.state, None, 0.0, held)
@@ -302,44 +311,29 @@ class ChunkScheduler:
 
         At rest nothing is to be waited for: the newest chunk begins at once.
         """
-        reached = self._progress.value
-        if self.executing:
-            reached += self._time.state.rate * elapsed
-            ready = [p for p in self._pending if p.due <= reached]
-        else:
-            ready = self._pending
-        if not ready:
+        executing = self.executing
+        reached = self._progress.value + self._time.state.rate * elapsed if executing else None
+        pending = self._waiting.take(reached)
+        if pending is None:
             return
-        pending = ready[-1]
-        self._pending = [p for p in self._pending if p.due > pending.due]
         phase = self._progress.value - pending.due
-        if not self.executing:
+        if not executing:
             phase = max(phase, 0.0)
-        running = self._running if self.executing else None
-        path = strategy(self.params.strategy).path(
-            Splice(
-                command=self.pose,
-                twist=running.path.twist(self._time.phase) if running else None,
-                running=running.path if running else None,
-                running_phase=self._time.phase,
-                trajectory=pending.trajectory,
-                phase=phase,
-            ),
-            self.params,
-        )
-        chunk = pending.chunk
+        trajectory, knots = pending.trajectory, pending.knots(self.params.gripper)
+        twist, previous = None, None
+        if self._running is not None and executing:
+            twist = self._running.path.twist(self._time.phase)
+            previous = self._running.to_mix(self._gate.epoch, self._time)
+        splice = Splice(self.pose, twist, previous, trajectory, knots, phase)
+        joined = strategy(self.params.strategy).join(splice, self.params)
         self._running = Running(
-            replace(path, box=self._box),
-            GripperKnots.of(
-                chunk.gripper,
-                chunk.step_dt,
-                chunk.gripper_threshold,
-                self.params.gripper,
-                chunk.gripper_open_below,
-            ),
-            chunk.sequence,
+            replace(joined.path, box=self._box),
+            joined.gripper,
+            trajectory,
+            pending.chunk.sequence,
+            self._gate.epoch,
         )
-        end = min(phase + self.params.execution_horizon_s, path.duration)
+        end = min(phase + self.params.execution_horizon_s, trajectory.duration)
         self._time.start(phase, end)
         self._spliced = True
         self.revision += 1
@@ -349,6 +343,7 @@ class ChunkScheduler:
         if running is None or not self.executing:
             self._gripper = self._gripper.held(elapsed)
         else:
+            due = self._time.phase + self.params.gripper_lead_s * self._time.actual_rate
             self._gripper = self._gripper.advanced(
-                running.gripper, self._time.phase, elapsed, self.params.gripper
+                running.gripper, due, elapsed, self.params.gripper
             )

@@ -1,8 +1,8 @@
 """How a new chunk takes over from what is being commanded: the parameter `strategy`.
 
-Each strategy answers two questions: whether a chunk may interrupt a running one, and which path
-leads from the present command into the new trajectory. A strategy that mixes chunks builds a path
-from both (`Splice.running`).
+Each strategy answers two questions: whether a chunk may interrupt a running one, and what is
+commanded from the present command on. They share one splice: an offset that fades out
+(`anchored`), which is all there is where no other chunk is being executed.
 """
 
 from __future__ import annotations
@@ -10,10 +10,41 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+
 from xvla_ros.geometry import Pose
 from xvla_ros.scheduler.blending import Path, Twist, faded
+from xvla_ros.scheduler.gripper import Ballot, GripperKnots, GripperSource, GripperVote
+from xvla_ros.scheduler.mixing import (
+    LARGEST_SPREAD,
+    Crossfade,
+    Ensemble,
+    Member,
+    largest_angles,
+    window,
+)
 from xvla_ros.scheduler.params import SchedulerParams, Strategy
-from xvla_ros.scheduler.trajectory import Trajectory
+from xvla_ros.scheduler.trajectory import Bundle, Curve, Trajectory
+
+# Chunks of an ensemble, and fades within one another: a command takes no longer than its period
+# however many chunks arrive.
+_MOST_MEMBERS = 6
+_DEEPEST_FADE = 3
+# A command this near to the old path is on it; the old path is no way on for any other.
+_ON_PATH_M = 1e-5
+_ON_PATH_RAD = 1e-4
+
+
+@dataclass(frozen=True, eq=False)
+class Previous:
+    """The chunk in execution that the new one may be mixed with."""
+
+    path: Path
+    trajectory: Trajectory
+    gripper: GripperSource
+    phase: float
+    end: float
+    """Phase at which its trusted horizon ends, seconds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,17 +55,22 @@ class Splice:
     """Last commanded pose."""
     twist: Twist | None
     """Velocity of the command per second of plan time; None at rest."""
-    running: Path | None
-    """The path in execution, None when nothing is being executed."""
-    running_phase: float
+    running: Previous | None
+    """None when nothing is being executed, or nothing of this epoch."""
     trajectory: Trajectory
+    """Of the new chunk."""
+    gripper: GripperKnots
     """Of the new chunk."""
     phase: float
     """Where in the new chunk the command takes over, seconds."""
 
-    def offset(self) -> tuple[float, float]:
-        """Metres and radians between the command and the new trajectory."""
-        return self.command.distance(self.trajectory.pose(self.phase))
+
+@dataclass(frozen=True, eq=False)
+class Joined:
+    """What is commanded from `Splice.phase` of the new chunk on."""
+
+    path: Path
+    gripper: GripperSource
 
 
 class SpliceStrategy(Protocol):
@@ -44,8 +80,8 @@ class SpliceStrategy(Protocol):
     def interrupts(self) -> bool:
         """Whether a chunk may replace one that is still running."""
 
-    def path(self, splice: Splice, params: SchedulerParams) -> Path:
-        """The path to command from `splice.phase` on."""
+    def join(self, splice: Splice, params: SchedulerParams) -> Joined:
+        """What to command."""
 
 
 @dataclass(frozen=True)
@@ -54,18 +90,9 @@ class AnchorFade:
 
     interrupts: bool = True
 
-    def path(self, splice: Splice, params: SchedulerParams) -> Path:
-        """The faded path; a large offset, or a short chunk, changes the time of fading."""
-        metres, radians = splice.offset()
-        needed = max(
-            metres / params.splice.blend_linear_speed,
-            radians / params.splice.blend_angular_speed,
-        )
-        longest = min(params.splice.max_fade_s, splice.trajectory.duration - splice.phase)
-        duration = 0.0
-        if params.fade_s > 0.0:
-            duration = min(max(params.fade_s, needed), longest)
-        return faded(splice.trajectory, splice.phase, duration, splice.command, splice.twist)
+    def join(self, splice: Splice, params: SchedulerParams) -> Joined:
+        """The faded path."""
+        return Joined(anchored(splice.trajectory, splice, params), splice.gripper)
 
 
 @dataclass(frozen=True)
@@ -74,13 +101,68 @@ class Timestamp:
 
     interrupts: bool = True
 
-    def path(self, splice: Splice, params: SchedulerParams) -> Path:
+    def join(self, splice: Splice, params: SchedulerParams) -> Joined:
         """The trajectory itself."""
-        return Path(splice.trajectory)
+        return Joined(Path(splice.trajectory), splice.gripper)
+
+
+@dataclass(frozen=True)
+class CrossfadeStrategy:
+    """Both chunks, the weight going from the old one to the new one."""
+
+    interrupts: bool = True
+
+    def join(self, splice: Splice, params: SchedulerParams) -> Joined:
+        """The mixed path, or the anchored one where there is no old chunk to mix with."""
+        path = self._mixed(splice, params)
+        return Joined(path or anchored(splice.trajectory, splice, params), splice.gripper)
+
+    def _mixed(self, splice: Splice, params: SchedulerParams) -> Path | None:
+        running = splice.running
+        wanted = fade_time(splice.trajectory, splice, params)
+        if running is None or wanted <= 0.0:
+            return None
+        metres, radians = splice.command.distance(running.path.pose(running.phase))
+        if metres > _ON_PATH_M or radians > _ON_PATH_RAD:
+            return None
+        old = _simplified(running.path, running.phase)
+        length = min(wanted, old.duration - running.phase)
+        ahead = running.phase - splice.phase
+        if length < 0.5 * wanted or _depth(old) >= _DEEPEST_FADE:
+            return None
+        phases = window(splice.phase, splice.phase + length)
+        turned = splice.trajectory.sample(phases)[1], old.sample(phases + ahead)[1]
+        if largest_angles(*turned) > LARGEST_SPREAD:
+            return None
+        return Path(Crossfade(old, splice.trajectory, ahead, splice.phase, length))
+
+
+@dataclass(frozen=True)
+class EnsembleStrategy:
+    """The mean of all chunks that cover a time; what it jumps by when one joins fades out."""
+
+    interrupts: bool = True
+
+    def join(self, splice: Splice, params: SchedulerParams) -> Joined:
+        """The mean, anchored to the command, and the vote of its members."""
+        old = [] if splice.running is None else _live(splice.running, splice)
+        if not old:
+            return Joined(anchored(splice.trajectory, splice, params), splice.gripper)
+        newest_end = min(splice.phase + params.execution_horizon_s, splice.trajectory.duration)
+        newest = (Member(splice.trajectory, 0.0, newest_end), splice.gripper)
+        pairs = [*old, newest][-_MOST_MEMBERS:]
+        mean = Ensemble([member for member, _ in pairs], params.ensemble_decay, params.fade_s)
+        ballots = [
+            Ballot(knots, member.ahead, member.end, float(share))
+            for (member, knots), share in zip(pairs, mean.shares, strict=True)
+        ]
+        return Joined(anchored(mean, splice, params), GripperVote(ballots))
 
 
 _STRATEGIES: dict[Strategy, SpliceStrategy] = {
     "anchor_fade": AnchorFade(),
+    "crossfade": CrossfadeStrategy(),
+    "ensemble": EnsembleStrategy(),
     "timestamp": Timestamp(),
     "sync": AnchorFade(interrupts=False),
 }
@@ -89,3 +171,63 @@ _STRATEGIES: dict[Strategy, SpliceStrategy] = {
 def strategy(name: Strategy) -> SpliceStrategy:
     """The strategy of a name."""
     return _STRATEGIES[name]
+
+
+def fade_time(curve: Curve, splice: Splice, params: SchedulerParams) -> float:
+    """Seconds of a fade into a curve: longer for a large offset, shorter for a short chunk."""
+    if params.fade_s <= 0.0:
+        return 0.0
+    metres, radians = splice.command.distance(Path(curve).pose(splice.phase))
+    needed = max(
+        metres / params.splice.blend_linear_speed,
+        radians / params.splice.blend_angular_speed,
+    )
+    longest = min(params.splice.max_fade_s, curve.duration - splice.phase)
+    return min(max(params.fade_s, needed), longest)
+
+
+def anchored(curve: Curve, splice: Splice, params: SchedulerParams) -> Path:
+    """The curve, joined to the command by an offset that fades out."""
+    duration = fade_time(curve, splice, params)
+    return faded(curve, splice.phase, duration, splice.command, splice.twist)
+
+
+def _simplified(path: Path, phase: float) -> Path:
+    """The same path from a phase on, without fades that are over by then."""
+    curve = path.curve
+    while isinstance(curve, Crossfade) and phase >= curve.end:
+        curve = curve.new
+    fade = path.fade if path.fade is not None and phase < path.fade.end else None
+    return Path(curve, fade, path.box)
+
+
+def _depth(curve: Curve) -> int:
+    """How many fades lie within one another."""
+    if isinstance(curve, Path):
+        return _depth(curve.curve) + (curve.fade is not None)
+    return 1 + _depth(curve.old) if isinstance(curve, Crossfade) else 0
+
+
+def _live(running: Previous, splice: Splice) -> list[tuple[Member, GripperKnots]]:
+    """The chunks in execution that are still trusted and do not turn away from the new one."""
+    curve, gripper = running.path.curve, running.gripper
+    found: list[tuple[Member, GripperKnots]] = []
+    if isinstance(curve, Ensemble) and isinstance(gripper, GripperVote):
+        older = zip(curve.members[:-1], gripper.ballots[:-1], strict=True)
+        found = [(member, ballot.knots) for member, ballot in older]
+        gripper = gripper.ballots[-1].knots
+    if isinstance(gripper, GripperKnots):
+        found.append((Member(running.trajectory, 0.0, running.end), gripper))
+    ahead = running.phase - splice.phase
+    moved = [(Member(m.trajectory, m.ahead + ahead, m.end), knots) for m, knots in found]
+    alive = [pair for pair in moved if pair[0].end - pair[0].ahead > splice.phase]
+    if not alive:
+        return []
+    members = [member for member, _ in alive]
+    phases = np.stack([window(splice.phase, m.end - m.ahead) for m in members])
+    old = Bundle([m.trajectory for m in members]).sample(
+        phases + np.array([m.ahead for m in members])[:, None]
+    )[1]
+    new = splice.trajectory.sample(phases.ravel())[1].reshape(old.shape)
+    near = largest_angles(new, old) <= LARGEST_SPREAD
+    return [pair for pair, kept in zip(alive, near, strict=True) if kept]

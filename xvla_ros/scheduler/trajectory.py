@@ -8,7 +8,9 @@ curve of Kim, Kim and Shin (SIGGRAPH 1995), which passes its knots with given an
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,6 +82,17 @@ def _harmonic_rates(rates: Array) -> Array:
     return np.concatenate([rates[:1], inner, rates[-1:]])
 
 
+class Curve(Protocol):
+    """Poses as a continuous function of a phase in seconds."""
+
+    @property
+    def duration(self) -> float:
+        """Phase of the last pose, seconds; it is held from there on."""
+
+    def sample(self, phases: Array) -> tuple[Array, Array]:
+        """Positions (m, 3) and rotations (m, 3, 3) at ascending phases (m,)."""
+
+
 @dataclass(frozen=True, eq=False)
 class Trajectory:
     """Poses as a function of the phase in seconds: knot k (from 0) is passed at k * step_dt.
@@ -122,16 +135,8 @@ class Trajectory:
             return np.array((position,)), np.array((rotation,))
         x = np.minimum(phases / self.step_dt, float(len(self.controls)))
         k = np.minimum(np.maximum(x.astype(np.intp), 0), len(self.controls) - 1)
-        u = (x - k)[:, None]
-        v = 1.0 - u
-        positions = v * v * ((1.0 + 2.0 * u) * self.positions[k] + u * self.tangents[k]) + u * u * (
-            (3.0 - 2.0 * u) * self.positions[k + 1] - v * self.tangents[k + 1]
-        )
-        basis = np.concatenate([1.0 - v**3, u * u * (3.0 - 2.0 * u), u**3], axis=1)
-        turns = exp_rows((basis[:, :, None] * self.controls[k]).reshape(-1, 3))
-        turns = turns.reshape(-1, 3, 3, 3)
-        rotations = self.rotations[k] @ turns[:, 0] @ turns[:, 1] @ turns[:, 2]
-        return positions, rotations
+        start = (self.positions[k], self.tangents[k], self.rotations[k], self.controls[k])
+        return _within(x - k, start, (self.positions[k + 1], self.tangents[k + 1]))
 
     def pose(self, phase: float) -> Pose:
         """The pose at one phase."""
@@ -158,3 +163,50 @@ class Trajectory:
         for weight, (i, j, h) in zip(weights, self.controls[k].tolist(), strict=True):
             rotation = scalars.product(rotation, scalars.exp(weight * i, weight * j, weight * h))
         return position, rotation
+
+
+class Bundle:
+    """Several trajectories that are sampled at once."""
+
+    def __init__(self, trajectories: Sequence[Trajectory]) -> None:
+        counts = np.array([len(t.controls) for t in trajectories])
+        self._last = counts[:, None] - 1
+        self._step_dt = np.array([t.step_dt for t in trajectories])[:, None]
+        # Every trajectory has one knot more than it has segments.
+        self._first = np.concatenate([[0], np.cumsum(counts + 1)[:-1]])[:, None]
+        self._positions = np.concatenate([t.positions for t in trajectories])
+        self._tangents = np.concatenate([t.tangents for t in trajectories])
+        self._rotations = np.concatenate([t.rotations for t in trajectories])
+        spare = np.zeros((1, 3, 3))
+        self._controls = np.concatenate([c for t in trajectories for c in (t.controls, spare)])
+
+    def sample(self, phases: Array) -> tuple[Array, Array]:
+        """Positions (n, m, 3) and rotations (n, m, 3, 3) of the n at their own phases (n, m)."""
+        x = np.minimum(phases / self._step_dt, self._last + 1.0)
+        k = np.minimum(np.maximum(x.astype(np.intp), 0), self._last)
+        i = (self._first + k).ravel()
+        start = (self._positions[i], self._tangents[i], self._rotations[i], self._controls[i])
+        positions, rotations = _within(
+            (x - k).ravel(), start, (self._positions[i + 1], self._tangents[i + 1])
+        )
+        return positions.reshape(*x.shape, 3), rotations.reshape(*x.shape, 3, 3)
+
+
+def _within(
+    u: Array, start: tuple[Array, Array, Array, Array], end: tuple[Array, Array]
+) -> tuple[Array, Array]:
+    """Poses at fractions u (m,) of segments: positions (m, 3) and rotations (m, 3, 3).
+
+    Args:
+        u: 0 at the start of a segment, 1 at its end.
+        start: positions (m, 3), tangents (m, 3), rotations (m, 3, 3) and controls (m, 3, 3).
+        end: positions and tangents.
+    """
+    u = u[:, None]
+    v = 1.0 - u
+    positions = v * v * ((1.0 + 2.0 * u) * start[0] + u * start[1]) + u * u * (
+        (3.0 - 2.0 * u) * end[0] - v * end[1]
+    )
+    basis = np.concatenate([1.0 - v**3, u * u * (3.0 - 2.0 * u), u**3], axis=1)
+    turns = exp_rows((basis[:, :, None] * start[3]).reshape(-1, 3)).reshape(-1, 3, 3, 3)
+    return positions, start[2] @ turns[:, 0] @ turns[:, 1] @ turns[:, 2]
