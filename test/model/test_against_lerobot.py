@@ -8,7 +8,7 @@ from torch import Tensor
 
 from xvla_ros.model.action_space import action_space
 from xvla_ros.model.action_transformer import ActionTransformer
-from xvla_ros.model.sampler import uniform_grid
+from xvla_ros.model.time_grid import uniform_grid
 
 TOLERANCE = 1e-5
 

@@ -15,7 +15,7 @@ from xvla_ros.model.checkpoint import (
     save_checkpoint,
     weights_hash,
 )
-from xvla_ros.model.sampler import uniform_grid
+from xvla_ros.model.time_grid import uniform_grid
 
 SHARED = "vlm.language_model.model.shared.weight"
 ALIAS = "vlm.language_model.model.encoder.embed_tokens.weight"

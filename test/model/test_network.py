@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from xvla_ros.model.action_transformer import time_embedding
-from xvla_ros.model.sampler import check_grid, denoise, sample_times, uniform_grid
+from xvla_ros.model.sampler import denoise, sample_times
+from xvla_ros.model.time_grid import check_grid, uniform_grid
 from xvla_ros.model.xvla import temporal_table
 
 

@@ -21,8 +21,8 @@ from xvla_ros.geometry import Pose, so3_exp
 from xvla_ros.model.checkpoint import CheckpointError, load_checkpoint, save_checkpoint
 from xvla_ros.model.config import TextConfig, VisionConfig, XVLAConfig
 from xvla_ros.model.processor import ImageTransform, Processor, write_preprocessor_config
-from xvla_ros.model.sampler import uniform_grid
-from xvla_ros.model.xvla import XVLA
+from xvla_ros.model.time_grid import uniform_grid
+from xvla_ros.model.xvla import XVLA, VisionLanguageModel
 from xvla_ros.runtime.device import DeviceError
 from xvla_ros.runtime.policy import Policy, PolicyInput, PredictionError, load_policy
 
@@ -203,15 +203,82 @@ def test_a_grid_of_times_may_be_given(made) -> None:
     assert np.abs(other.predict(observation()).raw - ten).max() > 1e-6
 
 
-def test_half_precision_and_fewer_slots_are_called_approximations(made) -> None:
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        ({"dtype": "bfloat16"}, "bfloat16"),
+        ({"quantize": "int8"}, "int8"),
+        ({"steps": 4}, "4 steps"),
+        ({"steps": (1.0, 0.7, 0.4, 0.1)}, "times 1 0.7 0.4 0.1"),
+        (
+            {"dtype": "bfloat16", "quantize": "int8", "steps": [1.0, 0.2]},
+            "bfloat16, int8, times 1 0.2",
+        ),
+    ],
+)
+def test_what_is_not_the_published_arithmetic_is_named(made, options, name) -> None:
     exact = load(made).predict(observation()).raw
-    half = load(made, dtype="bfloat16")
+    policy = load(made, **options)
+
+    assert policy.approximation == name
+    error = np.abs(policy.predict(observation()).raw - exact).max()
+    # Coarser numbers stay close; another grid is another function of random weights.
+    assert 0.0 < error < (10.0 if "steps" in options else 0.1)
+
+
+def test_fewer_view_slots_are_an_approximation(made) -> None:
     two = load(made, views=2)
 
-    assert half.approximation == "bfloat16"
-    assert 0.0 < np.abs(half.predict(observation()).raw - exact).max() < 0.1
     assert two.approximation == "2 view slots"
     assert two.predict(observation(images=(picture(1), picture(2)))).raw.shape == (30, 20)
+
+
+def test_a_kept_view_changes_no_number(made) -> None:
+    """Every observation differs from the one before in what the caches depend on."""
+    kept, fresh = load(made, steps=1), load(made, steps=1, view_cache=False)
+    again = picture(1)
+    for change in (
+        {},
+        {"seed": 8},
+        {"instruction": "put the cube down"},
+        {"images": (picture(1), picture(3), None)},
+        {"images": (picture(1), None, picture(3))},
+        {"images": (picture(3), None, picture(3))},
+        {"images": (picture(3), None, None)},
+        {"images": (again, picture(2), picture(3))},
+    ):
+        expected = fresh.predict(observation(**change)).raw
+        assert np.abs(kept.predict(observation(**change)).raw - expected).max() < 1e-5
+
+    before = kept.predict(observation(images=(again,))).raw
+    again[:] = picture(4)  # a driver writes into the same buffer
+    after = kept.predict(observation(images=(again,))).raw
+    assert np.abs(after - before).max() > 1e-5
+    expected = fresh.predict(observation(images=(picture(4),))).raw
+    assert np.abs(after - expected).max() < 1e-5
+
+
+def test_only_images_that_changed_are_looked_at(made, monkeypatch) -> None:
+    policy = load(made, steps=1)
+    seen: list[int] = []
+    look = VisionLanguageModel.image_features
+
+    def count(self, images):
+        seen.append(len(images))
+        return look(self, images)
+
+    monkeypatch.setattr(VisionLanguageModel, "image_features", count)
+    views = [picture(i) for i in range(4)]
+    for images in (
+        (views[0], views[1], views[2]),
+        (views[0].copy(), views[1], views[2]),
+        (views[0], views[3], views[2]),
+        (views[0], views[3], None),
+        (views[0], views[3], views[2]),
+    ):
+        policy.predict(observation(images=images))
+
+    assert seen == [3, 1, 1]
 
 
 def test_another_domain_brings_its_own_conventions(folder) -> None:
@@ -309,7 +376,12 @@ def test_an_unknown_domain_is_named(made) -> None:
 
 @pytest.mark.parametrize(
     ("options", "word"),
-    [({"steps": 0}, "step"), ({"steps": [0.5, 0.9]}, "descend"), ({"dtype": "int8"}, "float32")],
+    [
+        ({"steps": 0}, "step"),
+        ({"steps": [0.5, 0.9]}, "descend"),
+        ({"dtype": "int8"}, "float32"),
+        ({"quantize": "int4"}, "int8"),
+    ],
 )
 def test_an_option_out_of_range_is_refused(made, options, word) -> None:
     with pytest.raises(ValueError, match=word):

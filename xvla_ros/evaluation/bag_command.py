@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from xvla_ros.errors import UsageError
+from xvla_ros.runtime.arguments import add_run_arguments, run_arguments
 
 if TYPE_CHECKING:
     from xvla_ros.evaluation.bag.discovery import Found
@@ -45,8 +46,6 @@ def add_parser(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         default=True,
         help="baselines in the same table: hold still, constant velocity, previous chunk",
     )
-    parser.add_argument("--device", help="npu[:i] | cuda[:i] | cpu | auto")
-    parser.add_argument("--threads", type=int, help="CPU threads of the network")
     parser.add_argument(
         "--jobs", type=int, help="processes; default: what cores, bags and memory allow"
     )
@@ -57,6 +56,7 @@ def add_parser(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         action="store_true",
         help="print the parameter file that names the topics found in each bag, and end",
     )
+    add_run_arguments(parser)
     parser.set_defaults(run=run)
 
 
@@ -75,8 +75,8 @@ def run(arguments: argparse.Namespace) -> int:
     bags = find(arguments.bags)
     options = {
         name: getattr(arguments, name)
-        for name in ("device", "threads", "instruction", "rate", "seeds", "seed", "baselines")
-    }
+        for name in ("instruction", "rate", "seeds", "seed", "baselines")
+    } | {"run": run_arguments(arguments)}
     chosen = plan(arguments.params, arguments.model, resources.demo_model(), options)
     if arguments.propose:
         return propose(bags, chosen)

@@ -131,8 +131,10 @@ class BagRun:
     ) -> dict[str, dict[str, Any]]:
         context = get_context("spawn")
         shares = {bag.name: context.Value("d", 0.0) for bag in todo}
-        threads = self._plan.model.threads or max(1, (os.cpu_count() or 1) // count)
-        plan = replace(self._plan, model=replace(self._plan.model, threads=threads))
+        model = self._plan.model
+        threads = model.options.get("threads") or max(1, (os.cpu_count() or 1) // count)
+        shared = replace(model, options={**model.options, "threads": threads})
+        plan = replace(self._plan, model=shared)
         entries: dict[str, dict[str, Any]] = {}
         with ProcessPoolExecutor(count, context, _begin_worker, (plan, shares)) as pool:
             futures: dict[Future[dict[str, Any]], str] = {
@@ -180,14 +182,7 @@ def load(model: ModelOptions) -> Policy:
     """The policy, warm."""
     from xvla_ros.runtime.policy import load_policy
 
-    policy = load_policy(
-        model.folder,
-        device=model.device,
-        domain_id=model.domain_id,
-        steps=model.steps,
-        dtype=model.dtype,
-        threads=model.threads,
-    )
+    policy = load_policy(model.folder, **model.options)
     policy.warm_up()
     return policy
 

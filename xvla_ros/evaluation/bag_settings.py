@@ -30,11 +30,8 @@ class ModelOptions:
     """What a policy is loaded with."""
 
     folder: Path
-    device: str = "auto"
-    domain_id: int | None = None
-    steps: int = 10
-    dtype: str = "float32"
-    threads: int | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Further arguments of `load_policy`."""
 
 
 @dataclass(frozen=True)
@@ -81,8 +78,8 @@ def plan(
         params: parameter file, or None.
         model: model folder; None takes the parameter file's, else the default.
         default_model: the demonstration checkpoint.
-        options: `device`, `threads`, `instruction`, `rate`, `seeds`, `seed`, `baselines`; None
-            leaves the parameter file's value.
+        options: `instruction`, `rate`, `seeds`, `seed`, `baselines`; None leaves the parameter
+            file's value. `run`: arguments of `load_policy` that go before the file's.
 
     Raises:
         ParameterFileError: see `parameters.files`.
@@ -94,8 +91,6 @@ def plan(
     for key, option in (
         ("instruction", "instruction"),
         ("policy_rate_hz", "rate"),
-        ("device", "device"),
-        ("threads", "threads"),
     ):
         if options.get(option) is not None:
             parameter = next(p for p in policy.POLICY_PARAMETERS if p.name == key)
@@ -108,16 +103,12 @@ def plan(
     if reason and params is not None:
         raise ParameterFileError(f"{params}: {reason}")
     folder = model or Path(str(own["model_path"]) or default_model)
-    domain_id, seed = int(policy.number(own["domain_id"])), int(policy.number(own["seed"]))
+    seed = int(policy.number(own["seed"]))
     number = {name: policy.number(evaluate[name]) for name in _NUMBERS}
     return Plan(
         model=ModelOptions(
             folder=folder,
-            device=str(own["device"]),
-            domain_id=None if domain_id < 0 else domain_id,
-            steps=int(policy.number(own["denoising_steps"])),
-            dtype=str(own["dtype"]),
-            threads=int(policy.number(own["threads"])) or None,
+            options=policy.load_options(own) | dict(options.get("run", {})),
         ),
         settings=OpenLoopSettings(
             policy_rate_hz=policy.number(own["policy_rate_hz"]),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from xvla_ros.errors import UsageError
 from xvla_ros.evaluation import bag_command, compare_command
+from xvla_ros.runtime.arguments import add_run_arguments, run_arguments
 
 if TYPE_CHECKING:
     from xvla_ros.evaluation.closed_loop import EpisodeResult, LoopSettings, Watcher
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 _BANK_SEED = 900_000
 _BANK_EPISODES = 10
 _ASKED = (
-    *("task", "episodes", "seed", "latency", "policy_rate", "strategy", "limit", "steps"),
+    *("task", "episodes", "seed", "latency", "policy_rate", "strategy", "limit"),
     "blindfold",
 )
 
@@ -44,9 +45,6 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     sim.add_argument("--policy-rate", type=float, default=2.0, help="Hz")
     sim.add_argument("--strategy", default="anchor_fade", help="how chunks are joined")
     sim.add_argument("--limit", type=float, default=15.0, help="seconds of an episode")
-    sim.add_argument("--steps", type=int, default=10, help="denoising steps")
-    sim.add_argument("--device", default="auto", help="npu[:i] | cuda[:i] | cpu | auto")
-    sim.add_argument("--threads", type=int, help="CPU threads of the network")
     sim.add_argument(
         "--blindfold",
         choices=("none", "other", "mean"),
@@ -57,6 +55,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     sim.add_argument(
         "--out", type=Path, help="folder for the result and the report of `xvla evaluate bag`"
     )
+    add_run_arguments(sim)
     sim.set_defaults(run=run_sim)
     bag_command.add_parser(kinds)
     compare_command.add_parser(kinds)
@@ -80,12 +79,7 @@ def run_sim(arguments: argparse.Namespace) -> int:
         )
     except ValueError as error:
         raise UsageError(str(error)) from error
-    policy = load_policy(
-        arguments.model,
-        device=arguments.device,
-        steps=arguments.steps,
-        threads=arguments.threads,
-    )
+    policy = load_policy(arguments.model, **run_arguments(arguments))
     begun = time.perf_counter()
     watcher = None
     if arguments.out is not None:
@@ -112,6 +106,8 @@ def run_sim(arguments: argparse.Namespace) -> int:
             "model": str(arguments.model),
             "model_hash": policy.model_hash,
             "device": policy.device,
+            "time_grid": policy.time_grid,
+            "approximation": policy.approximation,
             "latency_s": settings.latency_s,
             "policy_rate_hz": settings.policy_rate_hz,
             "strategy": settings.scheduler.strategy,
@@ -121,6 +117,7 @@ def run_sim(arguments: argparse.Namespace) -> int:
         arguments.json.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
     if watcher is not None:
         asked = {name: getattr(arguments, name) for name in _ASKED}
+        asked |= {"time_grid": policy.time_grid, "approximation": policy.approximation}
         watcher.write(arguments.model, summary, time.perf_counter() - begun, asked)
         print(f"written to {arguments.out}")
     policy.close()

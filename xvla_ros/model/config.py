@@ -22,6 +22,8 @@ from xvla_ros.model.errors import ConfigError
 CONFIG_FILE = "config.json"
 TEXT_LENGTH = 50
 """Ids of an instruction; padding is attended to, so another length is another function."""
+VIEWS = 3
+"""View slots of the published checkpoints; an absent view still takes its slot's tokens."""
 
 
 @dataclass(frozen=True)

@@ -18,12 +18,11 @@ from numpy.typing import NDArray
 from PIL import Image
 from tokenizers import Tokenizer
 
-from xvla_ros.model.config import CONFIG_FILE, TEXT_LENGTH
+from xvla_ros.model.config import CONFIG_FILE, TEXT_LENGTH, VIEWS
 from xvla_ros.model.errors import CheckpointError
 
 PREPROCESSOR_FILE = "preprocessor_config.json"
 TOKENIZER_FILE = "tokenizer.json"
-VIEWS = 3
 BOS, PAD, EOS = 0, 1, 2
 
 _MEAN = (0.485, 0.456, 0.406)

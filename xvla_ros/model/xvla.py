@@ -111,6 +111,10 @@ class VisionLanguageModel(nn.Module):
         # An absent view is zero features, which no black image gives.
         features = valid.new_zeros(batch * views, *valid.shape[1:])
         features = features.index_copy(0, present, valid).unflatten(0, (batch, views))
+        return self.join(input_ids, features)
+
+    def join(self, input_ids: Tensor, features: Tensor) -> Context:
+        """See `XVLA.encode_features`."""
         text = self.language_model.model.embed(input_ids)
         encoded = self.language_model.model.encoder(torch.cat([features[:, 0], text], dim=1))
         return Context(encoded, features[:, 1:].flatten(1, 2))
@@ -152,6 +156,15 @@ class XVLA(nn.Module):
         context: Context = self.vlm(input_ids, images, image_mask)
         return context
 
+    def encode_features(self, input_ids: Tensor, features: Tensor) -> Context:
+        """`encode` for views whose `vlm.image_features` are known.
+
+        Args:
+            input_ids: (B, L) int64, padded to L; the padding takes part.
+            features: (B, V, tokens of a view, projection_dim), zero for an absent view.
+        """
+        return self.vlm.join(input_ids, features)
+
     def predict_clean(
         self, x_t: Tensor, t: Tensor, proprio: Tensor, domain_id: Tensor, context: Context
     ) -> Tensor:
@@ -189,7 +202,7 @@ class XVLA(nn.Module):
             proprio: (B, P), metres and rot6d in the checkpoint's own frame and layout.
             domain_id: (B,) int64.
             noise: (B, H, A) standard normal.
-            grid: descending times in (0, 1], see `sampler.uniform_grid`.
+            grid: descending times in (0, 1], see `time_grid.uniform_grid`.
         """
         condition = self.transformer.condition(context.encoded, context.auxiliary, domain_id)
 

@@ -268,16 +268,7 @@ def _load(values: Values) -> Policy:
     """Loads the model, and torch with it, in the calling thread."""
     from xvla_ros.runtime.policy import load_policy
 
-    domain_id = int(parameters.number(values["domain_id"]))
-    policy = load_policy(
-        str(values["model_path"]),
-        device=str(values["device"]),
-        domain_id=None if domain_id < 0 else domain_id,
-        steps=int(parameters.number(values["denoising_steps"])),
-        dtype=str(values["dtype"]),
-        threads=int(parameters.number(values["threads"])) or None,
-        views=parameters.SLOTS,
-    )
+    policy = load_policy(str(values["model_path"]), **parameters.load_options(values))
     # The hash of gigabytes is still being computed; nobody else shall wait for it.
     _ = policy.model_hash
     return policy

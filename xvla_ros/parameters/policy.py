@@ -6,15 +6,20 @@ are read by `configure` and can change while the node is unconfigured, the other
 
 from __future__ import annotations
 
+from typing import Any
+
 from xvla_ros import names
+from xvla_ros.model.time_grid import DEFAULT_STEPS, check_grid
 from xvla_ros.observation import Limits, ViewSpec
 from xvla_ros.parameters.parameter import Parameter, Value, Values
+from xvla_ros.runtime.options import DTYPES, IMAGES, QUANTIZATIONS
 from xvla_ros.runtime.proprio import SOURCES, ProprioParams
 
 SLOTS = 3
 """View slots of an X-VLA policy."""
 RAW, COMPRESSED = "raw", "compressed"
 
+_NO_GRID = (0.0,)
 _LIMITS = Limits()
 _PROPRIO = ProprioParams()
 
@@ -71,16 +76,44 @@ MODEL_PARAMETERS: tuple[Parameter, ...] = (
     ),
     Parameter(
         "denoising_steps",
-        10,
-        "Denoising steps of a prediction. Read by configure.",
+        DEFAULT_STEPS,
+        "Denoising steps of a prediction, evenly spaced. Read by configure.",
         minimum=1,
         maximum=50,
     ),
     Parameter(
+        "time_grid",
+        _NO_GRID,
+        "Times of the denoising steps in their place, descending from 1, such as "
+        "[1.0, 0.7, 0.4, 0.1]; [0.0] = as denoising_steps says. Read by configure.",
+        minimum=0.0,
+        maximum=1.0,
+    ),
+    Parameter(
         "dtype",
         "float32",
-        "Number format of the network. Read by configure.",
-        choices=("float32", "bfloat16", "float16"),
+        "Number format of the network; another than float32 is an approximation. "
+        "Read by configure.",
+        choices=DTYPES,
+    ),
+    Parameter(
+        "quantize",
+        "none",
+        "int8 = weights of the linear layers in 8 bits, an approximation; CPU only. "
+        "Read by configure.",
+        choices=QUANTIZATIONS,
+    ),
+    Parameter(
+        "images",
+        IMAGES[0],
+        "How images are made ready for the network. Read by configure.",
+        choices=IMAGES,
+    ),
+    Parameter(
+        "view_cache",
+        True,
+        "Keep the features of an image until its camera shows another; changes no result. "
+        "Read by configure.",
     ),
     Parameter(
         "threads",
@@ -240,6 +273,20 @@ def proprio(values: Values) -> ProprioParams:
     )
 
 
+def load_options(values: Values) -> dict[str, Any]:
+    """What `runtime.policy.load_policy` is given beside the folder."""
+    domain_id, grid = int(number(values["domain_id"])), values["time_grid"]
+    steps = values["denoising_steps"] if grid == _NO_GRID else grid
+    same = {name: values[name] for name in ("device", "dtype", "quantize", "images", "view_cache")}
+    return {
+        **same,
+        "domain_id": None if domain_id < 0 else domain_id,
+        "steps": steps,
+        "threads": int(number(values["threads"])) or None,
+        "views": SLOTS,
+    }
+
+
 def number(value: Value) -> float:
     """The value of a parameter that is a number."""
     assert isinstance(value, (int, float))
@@ -253,6 +300,13 @@ def check(values: Values) -> str | None:
             "'cameras.0.topic' cannot be empty nor the view optional: "
             "the language model reads the instruction together with view 0"
         )
+    grid = values["time_grid"]
+    assert isinstance(grid, tuple)
+    if grid != _NO_GRID:
+        try:
+            check_grid([number(t) for t in grid])
+        except ValueError as error:
+            return f"'time_grid': {error}; [0.0] = as denoising_steps says"
     topics: dict[Value, int] = {}
     for slot in range(SLOTS):
         topic = values[f"cameras.{slot}.topic"]

@@ -19,14 +19,16 @@ from numpy.typing import NDArray
 from xvla_ros import ee6d
 from xvla_ros.geometry import Pose
 from xvla_ros.model.checkpoint import CheckpointError, load_checkpoint, weights_hash
-from xvla_ros.model.config import CONFIG_FILE, XVLAConfig
+from xvla_ros.model.config import CONFIG_FILE, VIEWS, XVLAConfig
 from xvla_ros.model.domain import BRIDGE, Domain, find_domain
-from xvla_ros.model.processor import PREPROCESSOR_FILE, TOKENIZER_FILE, VIEWS, Processor
-from xvla_ros.model.sampler import DEFAULT_STEPS
+from xvla_ros.model.processor import PREPROCESSOR_FILE, TOKENIZER_FILE, Processor
+from xvla_ros.model.quantized import quantize_linears
+from xvla_ros.model.time_grid import DEFAULT_STEPS
 from xvla_ros.model.xvla import XVLA
+from xvla_ros.runtime.context import ContextMaker
 from xvla_ros.runtime.device import Device, resolve_device
 from xvla_ros.runtime.interface import Policy, PolicyInput, Prediction, PredictionError
-from xvla_ros.runtime.options import approximation, parse_dtype, parse_steps
+from xvla_ros.runtime.options import EXACT, RunOptions, parse_steps
 
 __all__ = [
     "LocalPolicy",
@@ -52,10 +54,7 @@ class LocalPolicy:
         processor: Processor,
         domain: Domain,
         device: Device,
-        *,
-        time_grid: tuple[float, ...],
-        dtype: str,
-        views: int,
+        options: RunOptions,
         model_hash: Future[str],
     ) -> None:
         self.horizon = model.config.num_actions
@@ -63,12 +62,20 @@ class LocalPolicy:
         self.domain_id = domain.id
         self.gripper_threshold = domain.close_above
         self.open_below = domain.open_below
-        self.num_views = views
-        self.time_grid = time_grid
-        self.approximation = approximation(dtype, views)
+        self.num_views = options.views
+        self.time_grid = options.time_grid
+        self.approximation = options.approximation
         self.device = device.name
         self.device_description = device.describe()
-        self._dtype = parse_dtype(dtype)
+        self._dtype = options.torch_dtype
+        self._context: ContextMaker | None = ContextMaker(
+            model,
+            processor,
+            device.torch_device,
+            self._dtype,
+            views=options.views,
+            cache=options.view_cache,
+        )
         self._model: XVLA | None = model
         self._processor = processor
         self._domain = domain
@@ -114,31 +121,24 @@ class LocalPolicy:
 
     def close(self) -> None:
         """Drops the network; a further prediction is an error."""
-        self._model = None
+        self._model = self._context = None
         self._device.empty_cache()
 
     @torch.inference_mode()
     def _run(self, inputs: PolicyInput) -> Array:
         """The network's chunk (H, 20) in the numbers of the checkpoint."""
-        model = self._model
-        if model is None:
+        model, make_context = self._model, self._context
+        if model is None or make_context is None:
             raise RuntimeError("the policy is closed")
         if not inputs.pose.is_finite():
             raise ValueError("the end-effector pose is not finite")
         self._activate()
-        pixels, mask = self._processor.images(inputs.images, self.num_views)
-        if not mask.any():
-            raise ValueError("no image was given")
+        context = make_context(inputs.images, inputs.instruction)
         config = model.config
         proprio = np.zeros(config.dim_proprio, np.float32)
         proprio[: ee6d.DIM] = self._domain.encode_proprio(inputs.pose)
         noise = np.random.default_rng(inputs.seed).standard_normal(
             (config.num_actions, config.dim_action), np.float32
-        )
-        context = model.encode(
-            self._batch(self._processor.text(inputs.instruction)),
-            self._batch(pixels).to(self._dtype),
-            torch.as_tensor(mask[None]),
         )
         actions = model.generate_actions(
             context,
@@ -169,6 +169,9 @@ def load_policy(
     dtype: str = "float32",
     threads: int | None = None,
     views: int = VIEWS,
+    quantize: str = "none",
+    images: str = EXACT,
+    view_cache: bool = True,
 ) -> LocalPolicy:
     """The policy of a model folder.
 
@@ -181,6 +184,9 @@ def load_policy(
         dtype: one of `options.DTYPES`.
         threads: CPU threads of torch in this process; None leaves them as they are.
         views: view slots that the network is given.
+        quantize: one of `options.QUANTIZATIONS`.
+        images: one of `options.IMAGES`.
+        view_cache: keeps the features of an image until its view has another.
 
     Raises:
         CheckpointError: a file of the folder is missing or wrong, or they do not fit together.
@@ -188,7 +194,7 @@ def load_policy(
         ValueError: an option is out of its range.
     """
     folder = Path(folder)
-    grid, number_format = parse_steps(steps), parse_dtype(dtype)
+    options = RunOptions(parse_steps(steps), dtype, quantize, images, views, view_cache)
     config = XVLAConfig.from_folder(folder)
     processor = Processor.from_folder(folder, config.text_length)
     domain = find_domain(folder, BRIDGE.id if domain_id is None else domain_id)
@@ -201,17 +207,10 @@ def load_policy(
     pool = ThreadPoolExecutor(1, "weights-hash")
     digest = pool.submit(weights_hash, folder)
     pool.shutdown(wait=False)
-    model = load_checkpoint(folder, target.torch_device, number_format)
-    return LocalPolicy(
-        model,
-        processor,
-        domain,
-        target,
-        time_grid=grid,
-        dtype=dtype,
-        views=views,
-        model_hash=digest,
-    )
+    model = load_checkpoint(folder, target.torch_device, options.torch_dtype)
+    if options.quantize != "none":
+        quantize_linears(model)
+    return LocalPolicy(model, processor, domain, target, options, digest)
 
 
 def _check_fit(

@@ -13,11 +13,10 @@ from typing import Any
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
-from xvla_ros.model.config import CONFIG_FILE, TEXT_LENGTH
+from xvla_ros.model.config import CONFIG_FILE, TEXT_LENGTH, VIEWS
 from xvla_ros.model.domain import DOMAINS_FILE
 from xvla_ros.model.processor import (
     TOKENIZER_FILE,
-    VIEWS,
     ImageTransform,
     write_preprocessor_config,
 )

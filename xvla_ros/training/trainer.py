@@ -15,9 +15,9 @@ from torch.nn import functional
 
 from xvla_ros import ee6d
 from xvla_ros.model.checkpoint import save_checkpoint
-from xvla_ros.model.config import XVLAConfig
+from xvla_ros.model.config import VIEWS, XVLAConfig
 from xvla_ros.model.domain import BRIDGE
-from xvla_ros.model.processor import VIEWS, Processor
+from xvla_ros.model.processor import Processor
 from xvla_ros.model.sampler import sample_times
 from xvla_ros.model.xvla import XVLA
 from xvla_ros.training.recipe import INSTRUCTIONS, TASKS, Optimisation

@@ -41,7 +41,7 @@ def test_chunks_are_canonical_and_carry_their_provenance(ros, stage, run, model_
         np.testing.assert_allclose(origin.proprio, expected, atol=1e-6)
         assert origin.noise_seed == 7
         assert origin.time_grid == pytest.approx((1.0, 0.5))
-        assert origin.approximation == "exact"
+        assert origin.approximation == "2 steps"
         assert origin.model_hash == weights_hash(model_folder)
         assert origin.instruction == "pick up the red cube"
         assert origin.domain_id == 0
