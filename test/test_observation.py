@@ -122,12 +122,89 @@ def test_joints_are_interpolated_at_the_reference_time():
     np.testing.assert_allclose(buffer.snapshot(T + 0.02).joints, [0.4, 1.4, -0.6], atol=1e-9)
 
 
-def test_joints_are_held_after_their_newest_message_not_extrapolated():
+def ahead_of_the_joints():
+    """Joint states at 100 Hz up to T - 0.01, images of T - 0.03 and T."""
     buffer = make()
-    joints(buffer, T - 0.02, (0.0, 0.0, 0.0))
-    joints(buffer, T - 0.01, (1.0, 1.0, 1.0))
+    for k in range(10, 0, -1):
+        joints(buffer, T - 0.01 * k, (k, k, k))
+    buffer.add_image(0, T - 0.03, T - 0.03 + 0.005, "before")
+    buffer.add_image(0, T, T + 0.005, "newest")
+    return buffer
+
+
+def test_an_image_newer_than_the_joints_waits_for_the_next_joint_state():
+    buffer = ahead_of_the_joints()
+    assert refusal(buffer, T + 0.01).reason is Reason.AWAITED_JOINTS
+    joints(buffer, T + 0.002, (0.0, 0.0, 0.0), now=T + 0.011)
+    seen = buffer.snapshot(T + 0.011)
+    assert (seen.stamp, seen.images[0]) == (T, "newest")
+    np.testing.assert_allclose(seen.joints, [1 / 6] * 3, atol=1e-6)
+
+
+def test_to_wait_for_a_joint_state_is_no_problem_to_tell():
+    buffer = ahead_of_the_joints()
+    assert refusal(buffer, T + 0.01).topic == "/joint_states"
+    assert buffer.problems(T + 0.01) == ()
+
+
+def test_after_one_period_of_the_joints_the_image_before_is_taken_and_nothing_is_held():
+    seen = ahead_of_the_joints().snapshot(T + 0.0151)
+    assert (seen.stamp, seen.images[0]) == (T - 0.03, "before")
+    np.testing.assert_allclose(seen.joints, [3.0, 3.0, 3.0], atol=1e-6)
+
+
+def test_a_view_ahead_of_the_joints_does_not_wait_where_another_view_is_older():
+    buffer = make([ViewSpec("/main"), ViewSpec("/front"), None])
+    joints(buffer, T)
     buffer.add_image(0, T, T, "main")
-    np.testing.assert_array_equal(buffer.snapshot(T).joints, [1.0, 1.0, 1.0])
+    buffer.add_image(1, T + 0.02, T + 0.02, "front")
+    assert buffer.snapshot(T + 0.02).stamp == T
+
+
+def test_images_that_no_joint_state_follows_are_refused_when_they_are_old():
+    buffer = make(limits=Limits(joints_max_age=10.0))
+    joints(buffer, T - 0.3)
+    buffer.add_image(0, T - 0.29, T - 0.29, "main")
+    buffer.add_image(0, T - 0.1, T - 0.1, "main")
+    error = refusal(buffer, T)
+    assert (error.reason, error.topic, error.since) == (
+        Reason.STALE_JOINTS,
+        "/joint_states",
+        T - 0.3,
+    )
+    assert "none as new as the images" in str(error)
+
+
+@pytest.mark.parametrize("joints_first", [True, False])
+def test_the_joints_of_a_stamp_do_not_depend_on_what_has_come_when_one_looks(joints_first):
+    buffer = make()
+    joints(buffer, T - 0.004, (0.0, 0.0, 0.0))
+    if joints_first:
+        joints(buffer, T + 0.006, (1.0, 1.0, 1.0))
+        buffer.add_image(0, T, T + 0.007, "main")
+    else:
+        buffer.add_image(0, T, T + 0.001, "main")
+        joints(buffer, T + 0.006, (1.0, 1.0, 1.0), now=T + 0.007)
+    joints(buffer, T + 0.016, (9.0, 9.0, 9.0))
+    np.testing.assert_allclose(buffer.snapshot(T + 0.017).joints, [0.4, 0.4, 0.4], atol=1e-6)
+
+
+def test_each_view_is_seen_in_its_image_nearest_to_the_reference():
+    buffer = make([ViewSpec("/main"), ViewSpec("/front"), None])
+    joints(buffer, T)
+    joints(buffer, T + 0.05)
+    for stamp in (T - 0.01, T + 0.02):
+        buffer.add_image(1, stamp, stamp, f"front {stamp - T:+.2f}")
+    buffer.add_image(0, T, T + 0.03, "main")
+    assert buffer.snapshot(T + 0.05).images[:2] == ("main", "front -0.01")
+
+
+def test_an_observation_can_be_repeated_by_its_reference_time():
+    buffer = ahead_of_the_joints()
+    joints(buffer, T + 0.002)
+    assert buffer.snapshot(T + 0.011).images[0] == "newest"
+    seen = buffer.snapshot(T + 0.011, T - 0.03)
+    assert (seen.stamp, seen.images[0]) == (T - 0.03, "before")
 
 
 def test_joints_are_taken_by_name_in_any_order_with_others_beside_them():
@@ -224,6 +301,7 @@ def test_a_camera_whose_clock_is_put_right_is_used_again_at_once():
     joints(buffer, T)
     buffer.add_image(0, T + 3600.0, T, "wrong")
     buffer.add_image(0, T + 0.01, T + 0.01, "right")
+    joints(buffer, T + 0.01)
     assert buffer.snapshot(T + 0.01).images[0] == "right"
 
 

@@ -4,6 +4,10 @@ Callbacks only store. `snapshot` picks images that belong together, interpolates
 their reference time, and otherwise refuses with reasons. Times are seconds on the ROS clock and
 always arguments. A view is never silently absent: a required one that is missing, old or out of
 step with the others means no observation.
+
+The reference time lies between two joint states, so that the same stamp has the same joints
+whenever one looks, live or in a recording. Images newer than the newest joint state wait for the
+next one, for one period of the joint states at most; then the images before them are taken.
 """
 
 from __future__ import annotations
@@ -74,7 +78,8 @@ class Observation(Generic[Image]):
     """Images that belong together and the joints at their reference time."""
 
     stamp: float
-    """Reference time: the oldest of the newest images of the required views."""
+    """Reference time: the oldest of the newest images of the required views, out of those that a
+    joint state has followed."""
     images: tuple[Image | None, ...]
     """By slot, as they were stored; None where the slot is empty or an optional view absent."""
     view_stamps: tuple[float, ...]
@@ -145,19 +150,29 @@ class ObservationBuffer(Generic[Image]):
             self._clear()
 
     def problems(self, now: float) -> tuple[Problem, ...]:
-        """Every reason why there is no observation at `now`; empty if there is one."""
-        with self._lock:
-            result = self._select(now)
-        return result if isinstance(result, tuple) else ()
+        """Every reason why there is no observation at `now`; empty if there is one.
 
-    def snapshot(self, now: float) -> Observation[Image]:
-        """The newest images that belong together, and the joints at their reference time.
-
-        Raises:
-            ObservationRefused: with every reason, the topics at fault and since when.
+        To wait for the next joint state is none.
         """
         with self._lock:
             result = self._select(now)
+        if not isinstance(result, tuple) or result[0].reason is Reason.AWAITED_JOINTS:
+            return ()
+        return result
+
+    def snapshot(self, now: float, reference: float | None = None) -> Observation[Image]:
+        """The newest images that belong together, and the joints at their reference time.
+
+        Args:
+            now: the time.
+            reference: instead of the newest reference time there is; for repeating an observation.
+
+        Raises:
+            ObservationRefused: with every reason, the topics at fault and since when. That the
+                next joint state is awaited is the only reason then.
+        """
+        with self._lock:
+            result = self._select(now, reference)
         if isinstance(result, tuple):
             raise ObservationRefused(result)
         return result
@@ -211,7 +226,9 @@ class ObservationBuffer(Generic[Image]):
             self._warnings.append(f"{topic}: messages carry no stamp; their arrival time is used")
         return now
 
-    def _select(self, now: float) -> Observation[Image] | tuple[Problem, ...]:
+    def _select(
+        self, now: float, reference: float | None = None
+    ) -> Observation[Image] | tuple[Problem, ...]:
         self._tick(now)
         limits = self.limits
         since = now if self._waiting_since is None else self._waiting_since
@@ -219,13 +236,30 @@ class ObservationBuffer(Generic[Image]):
         problems = [view.problem(now, limits.max_image_age, since) for view in required]
         problems.append(self._joints.problem(now, limits.joints_max_age, since))
         found = tuple(problem for problem in problems if problem is not None)
-        return found or self._assemble(now, [v.newest.stamp for v in required if v.newest])
+        if found:
+            return found
+        stamp = self._reference(required, now) if reference is None else reference
+        return (stamp,) if isinstance(stamp, Problem) else self._assemble(now, stamp)
 
-    def _assemble(
-        self, now: float, newest: Sequence[float]
-    ) -> Observation[Image] | tuple[Problem, ...]:
+    def _reference(self, required: Sequence[ImageStream[Image]], now: float) -> float | Problem:
+        """The reference time at `now`, given that there are images and joint states."""
+        joints = self._joints.newest
+        assert joints is not None
+        stamp = min(view.newest.stamp for view in required if view.newest)
+        if stamp <= joints.stamp:
+            return stamp
+        ahead = [view.first_after(joints.stamp) for view in required]
+        since = max(image.arrival for image in ahead if image is not None)
+        patience = min(self._joints.period, self.limits.max_skew)
+        if now < since + patience:
+            detail = f"for {patience:g} s at most"
+            return Problem(Reason.AWAITED_JOINTS, self._joints.topic, since, detail)
+        reached = [view.until(joints.stamp) for view in required]
+        stamp = min(-math.inf if image is None else image.stamp for image in reached)
+        return stamp if now - stamp <= self.limits.max_image_age else self._joints.behind()
+
+    def _assemble(self, now: float, stamp: float) -> Observation[Image] | tuple[Problem, ...]:
         limits = self.limits
-        stamp = min(newest)
         picked = [
             None if slot is None else slot.pick(stamp, limits.max_skew, now, limits.max_image_age)
             for slot in self._slots
@@ -235,6 +269,9 @@ class ObservationBuffer(Generic[Image]):
             for view, image in zip(self._slots, picked, strict=True)
             if view is not None and view.required and image is None
         ]
+        if all(image is None or image.stamp != stamp for image in picked):
+            topic = next(view.topic for view in self._views if view.required)
+            problems.append(Problem(Reason.MISSING_VIEW, topic, stamp, "none of that time"))
         joints = self._joints.at(stamp, limits.joints_max_age)
         if isinstance(joints, Problem):
             problems.append(joints)

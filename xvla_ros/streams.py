@@ -38,6 +38,7 @@ class Reason(str, Enum):
     MISSING_JOINTS = "joint positions are missing"
     STALE_JOINTS = "joint states have stopped or are late"
     NON_FINITE_JOINTS = "a joint position is NaN or infinite"
+    AWAITED_JOINTS = "the joint state after the newest images is awaited"
     CLOCKS_DIFFER = "clocks differ: the stamp is implausible against now"
 
 
@@ -122,14 +123,25 @@ class ImageStream(Stream[Item]):
             return Problem(Reason.MISSING_VIEW, self.topic, waiting_since)
         return self.age_problem(now, max_age, Reason.STALE_VIEW)
 
+    def until(self, time: float) -> Stamped[Item] | None:
+        """The newest image that is no later than a time."""
+        return next((kept for kept in reversed(self.items) if kept.stamp <= time), None)
+
+    def first_after(self, time: float) -> Stamped[Item] | None:
+        """The oldest image that is later than a time."""
+        return next((kept for kept in self.items if kept.stamp > time), None)
+
     def pick(
         self, reference: float, max_skew: float, now: float, max_age: float
     ) -> Stamped[Item] | None:
-        """The newest image no further than `max_skew` from the reference and not too old."""
-        for kept in reversed(self.items):
-            if abs(kept.stamp - reference) <= max_skew and now - kept.stamp <= max_age:
-                return kept
-        return None
+        """The image nearest to the reference, within `max_skew` of it and not too old.
+
+        The nearest, not the newest: which images belong to a reference time does then not depend
+        on what has come since.
+        """
+        near = [k for k in self.items if abs(k.stamp - reference) <= max_skew]
+        fresh = [k for k in near if now - k.stamp <= max_age]
+        return min(reversed(fresh), key=lambda k: abs(k.stamp - reference), default=None)
 
     def skew_problem(self, reference: float, max_skew: float) -> Problem:
         """The problem of a view that has no image near enough to the reference."""
@@ -150,6 +162,11 @@ class JointStream(Stream[Array]):
         """Forgets all messages and faults."""
         self.items.clear()
         self._fault = None
+
+    @property
+    def period(self) -> float:
+        """Seconds between the stamps of the last two messages; 0 with fewer."""
+        return self.items[-1].stamp - self.items[-2].stamp if len(self.items) > 1 else 0.0
 
     def add_named(
         self, stamp: float, arrival: float, names: Sequence[str], positions: Sequence[float]
@@ -186,15 +203,18 @@ class JointStream(Stream[Array]):
         return self.age_problem(now, max_age, Reason.STALE_JOINTS)
 
     def at(self, time: float, max_gap: float) -> Array | Problem:
-        """Positions interpolated at a time; after the newest message they are held.
+        """Positions interpolated at a time.
 
-        No interpolation across a gap longer than `max_gap`, none before the oldest message.
+        None across a gap longer than `max_gap`, before the oldest message or after the newest one:
+        what is told of a time depends on the messages around it, not on when one asks.
         """
         after: Stamped[Array] | None = None
         for sample in reversed(self.items):
             if sample.stamp <= time:
-                if after is None:
+                if sample.stamp == time:
                     return sample.item.copy()
+                if after is None:
+                    return self.behind()
                 gap = after.stamp - sample.stamp
                 if gap > max_gap:
                     detail = f"a gap of {gap:.3f} s at the time of the images"
@@ -203,6 +223,11 @@ class JointStream(Stream[Array]):
                 return np.asarray(sample.item + fraction * (after.item - sample.item))
             after = sample
         return Problem(Reason.MISSING_JOINTS, self.topic, time, "none as old as the images yet")
+
+    def behind(self) -> Problem:
+        """The problem of images that no joint state reaches."""
+        since = self.newest.stamp if self.newest else 0.0
+        return Problem(Reason.STALE_JOINTS, self.topic, since, "none as new as the images")
 
     def _set_fault(self, reason: Reason, now: float, detail: str) -> None:
         # The time of the first fault of a kind is the one to tell.

@@ -155,15 +155,6 @@ def test_a_fixed_seed_is_given_to_every_chunk_as_by_the_node(folder, turner):
     assert {seen.seed for seen in policy.seen} == {7}
 
 
-def test_a_live_run_can_be_repeated_by_stamp_and_seed(folder, turner):
-    stamps = [outcome.moment.stamp for outcome in outcomes(folder, turner.Turner())]
-    only = {stamps[2]: 11, stamps[5]: 12, 12345.0: 13}
-    policy = turner.Turner()
-    found = outcomes(folder, policy, only=only)
-    assert [outcome.moment.stamp for outcome in found] == [stamps[2], stamps[5]]
-    assert [seen.seed for seen in policy.seen] == [11, 12]
-
-
 def test_what_is_known_is_not_predicted_again_and_the_rest_is_the_same(folder, turner):
     whole = outcomes(folder, turner.Turner(noise=0.01))
     policy = turner.Turner(noise=0.01)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 import zlib
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -89,8 +89,6 @@ class OpenLoop:
         settings: see `OpenLoopSettings`.
         skip: indices of observations whose outcomes are known already. Only the last of them is
             predicted again, as the chunk before the first new one.
-        only: noise seed by stamp; nothing but these observations is predicted, at any rate. It
-            repeats the predictions of a live run.
     """
 
     def __init__(
@@ -100,14 +98,12 @@ class OpenLoop:
         settings: OpenLoopSettings,
         *,
         skip: Collection[int] = (),
-        only: Mapping[float, int] | None = None,
     ) -> None:
         self._policy = policy
         self._recording = recording
         self._settings = settings
         self._skip = frozenset(skip)
         self._last_skipped = max(self._skip, default=-1)
-        self._only = only
         self._instruction = settings.instruction or recording.first_instruction
         self._observer = self._make_observer()
         self._track = MotionTrack(settings.truth_max_gap_s)
@@ -243,12 +239,8 @@ class OpenLoop:
         """Predicts if something is due and there is a new observation."""
         if not self._instruction:
             return False
-        if self._only is not None:
-            self._observer.ask()
         observation = self._observer.look(now)
         if observation is None:
-            return False
-        if self._only is not None and observation.stamp not in self._only:
             return False
         self._predict(observation, now)
         return True
@@ -285,7 +277,7 @@ class OpenLoop:
             None,
             float(closed) if np.isfinite(closed) else None,
         )
-        stamps = tuple(_stamp_ns(image) for image in observation.images)
+        stamps = tuple(stamp_ns(image) for image in observation.images)
         reference = next(
             ns
             for ns, stamp in zip(stamps, observation.view_stamps, strict=True)
@@ -311,8 +303,6 @@ class OpenLoop:
         )
 
     def _seed(self, stamp: float, index: int) -> int:
-        if self._only is not None and index == 0:
-            return self._only[stamp]
         if self._settings.fixed_seed is not None:
             return (self._settings.fixed_seed + index) % _SEEDS
         return noise_seed(self._settings.seed, stamp, index)
@@ -340,7 +330,7 @@ def _decode(image: StoredImage, _topic: str) -> Rgb:
     return image.decode()
 
 
-def _stamp_ns(image: StoredImage | None) -> int:
+def stamp_ns(image: StoredImage | None) -> int:
     """The stamp by which an image is known: its own, or that of its arrival."""
     if image is None:
         return 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -11,10 +13,11 @@ from numpy.typing import NDArray
 
 from xvla_ros import ee6d
 from xvla_ros.chunk import Chunk
-from xvla_ros.evaluation.events import Recording
-from xvla_ros.evaluation.open_loop import OpenLoop, OpenLoopSettings
+from xvla_ros.evaluation.events import Recording, StoredImage
+from xvla_ros.evaluation.open_loop import OpenLoop, OpenLoopSettings, stamp_ns
 from xvla_ros.evaluation.outcome import Moment, Outcome
 from xvla_ros.geometry import Pose
+from xvla_ros.observation import Observation, ObservationRefused
 from xvla_ros.runtime.interface import Policy
 from xvla_ros.runtime.prediction import Request
 
@@ -42,9 +45,9 @@ class Agreement:
     """Those for which the engine has an observation of the same stamp."""
     same_views: int = 0
     same_proprio: int = 0
-    later_joints: int = 0
-    """Those whose proprio differs because other joint states had arrived by then: an observation
-    interpolates at its stamp where the next one is there, and holds the last one where not."""
+    lost_joints: int = 0
+    """Those whose proprio lies between two recorded joint states around the stamp that are not the
+    nearest: the node has not got the nearer ones."""
     same_actions: int = 0
     """Those in which the same images, proprio and noise give the same actions."""
     largest_difference: float = 0.0
@@ -55,7 +58,7 @@ class Agreement:
     @property
     def explained(self) -> int:
         """Chunks with the same images and the same proprio, or one that is explained."""
-        return self.same_proprio + self.later_joints
+        return self.same_proprio + self.lost_joints
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -64,7 +67,7 @@ class Agreement:
             "observations_found": self.found,
             "same_views": self.same_views,
             "same_proprio": self.same_proprio,
-            "later_joints": self.later_joints,
+            "lost_joints": self.lost_joints,
             "same_actions": self.same_actions,
             "largest_difference": self.largest_difference,
             "others": self.others,
@@ -75,7 +78,7 @@ class Agreement:
         return (
             f"live and offline: {self.found} of {self.live} observations found again, "
             f"{self.same_views} with the same images, {self.same_proprio} with the same proprio "
-            f"({self.later_joints} more with a joint state that had or had not arrived), "
+            f"({self.lost_joints} more without a joint state that the node did not get), "
             f"{self.same_actions} with the same actions"
         )
 
@@ -102,12 +105,14 @@ class ReplayLoop(OpenLoop):
         agreement: Agreement,
         skip: Any = (),
     ) -> None:
-        seeds = {stamp: one.chunk.provenance.noise_seed for stamp, one in live.items()}
-        super().__init__(policy, recording, settings, skip=skip, only=seeds)
+        super().__init__(policy, recording, settings, skip=skip)
         self._live = live
         self._agreement = agreement
+        self._waiting = deque(sorted(live))
+        self._seen: dict[float, Observation[StoredImage]] = {}
         self._repeated: dict[float, Chunk] = {}
         self._own: dict[float, Pose] = {}
+        self._compared: set[float] = set()
         agreement.live = len(live)
 
     def run(self, progress: Callable[[float], None] | None = None) -> Iterator[Outcome]:
@@ -115,14 +120,62 @@ class ReplayLoop(OpenLoop):
         for outcome in super().run(progress):
             self._compare(outcome.moment)
             yield outcome
+        for stamp in sorted(self._live.keys() - self._compared):
+            time = stamp - self._start
+            self._agreement.others.append(f"{time:.3f} s: not observed in the recording")
+
+    def _tick_until(self, now: float) -> None:
+        """When to look has been the node's to say."""
+
+    def _try(self, now: float) -> bool:
+        """Predicts what the node has, once the same images have come.
+
+        When the node looked is not known to the message. Which images belong to a reference time
+        depends on it, where cameras are not in step: what is asked for is a moment at which
+        this engine sees the same.
+        """
+        for stamp in self._waiting:
+            if stamp > now:
+                break
+            if stamp not in self._seen or not self._same_views(self._seen[stamp]):
+                with contextlib.suppress(ObservationRefused):
+                    self._seen[stamp] = self._observer.buffer.snapshot(now, stamp)
+        return self._repeat(now, self._settings.limits.max_image_age)
+
+    def _repeat(self, now: float, patience: float) -> bool:
+        """Predicts in the order of the stamps; whether anything was."""
+        any_one = False
+        while self._waiting and (stamp := self._waiting[0]) <= now:
+            seen = self._seen.get(stamp)
+            if (seen is None or not self._same_views(seen)) and now < stamp + patience:
+                break
+            self._waiting.popleft()
+            self._seen.pop(stamp, None)
+            if seen is not None:
+                self._predict(seen, now)
+                any_one = True
+        return any_one
+
+    def _end_episode(self) -> Iterator[Outcome]:
+        """What has been seen is repeated first: no other images of its time will come."""
+        self._repeat(self._now, 0.0)
+        yield from super()._end_episode()
+
+    def _same_views(self, seen: Observation[StoredImage]) -> bool:
+        stamps = tuple(map(stamp_ns, seen.images))
+        return self._live[seen.stamp].view_stamps_ns[: len(stamps)] == stamps
+
+    def _seed(self, stamp: float, index: int) -> int:
+        return self._live[stamp].chunk.provenance.noise_seed
 
     def _chunk(self, request: Request, index: int) -> Chunk:
         live = self._live[request.stamp].chunk
         given = np.asarray(live.provenance.proprio, dtype=np.float64)
         own = request.proprio.pose
         self._own[request.stamp] = own
+        # To know whether the same input gives the same actions, the input must be the same.
+        request = replace(request, instruction=live.provenance.instruction)
         if not _same_pose(own, given):
-            # To know whether the same input gives the same actions, the input must be the same.
             position, rotation, _ = ee6d.unpack(given)
             pose = Pose(position, rotation)
             request = replace(request, proprio=replace(request.proprio, pose=pose))
@@ -134,6 +187,7 @@ class ReplayLoop(OpenLoop):
         live, again = self._live[moment.stamp], self._repeated.pop(moment.stamp)
         own = self._own.pop(moment.stamp)
         report = self._agreement
+        self._compared.add(moment.stamp)
         report.found += 1
         if live.view_stamps_ns[: len(moment.view_stamps_ns)] != moment.view_stamps_ns:
             report.others.append(f"{moment.time:.3f} s: other images")
@@ -142,23 +196,24 @@ class ReplayLoop(OpenLoop):
         given = np.asarray(live.chunk.provenance.proprio, dtype=np.float64)
         if _same_pose(own, given):
             report.same_proprio += 1
-        elif self._was_there(given, moment.stamp):
-            report.later_joints += 1
+        elif self._lost_joints(given, moment.stamp):
+            report.lost_joints += 1
         else:
             report.others.append(f"{moment.time:.3f} s: other proprio")
         apart = _difference(live.chunk, again)
         report.largest_difference = max(report.largest_difference, apart)
         report.same_actions += apart <= _SAME
 
-    def _was_there(self, given: Array, stamp: float) -> bool:
-        """Whether a proprio is a pose that an observation may take for the one at a stamp."""
-        oldest = stamp - self._settings.limits.joints_max_age
-        poses = self._track.poses([stamp, *self._track.stamps(oldest, stamp)])
+    def _lost_joints(self, given: Array, stamp: float) -> bool:
+        """Whether a proprio lies between two joint states that an observation may take."""
+        longest = self._settings.limits.joints_max_age
+        before = self._track.stamps(stamp - longest, stamp)
+        after = self._track.stamps(stamp, stamp + longest)
         return any(
-            known and _same_pose(Pose(position, rotation), given)
-            for known, position, rotation in zip(
-                poses.known, poses.positions, poses.rotations, strict=True
-            )
+            _same_pose(self._track.pose_between(first, last, stamp), given)
+            for first in before
+            for last in after
+            if last - first <= longest
         )
 
 

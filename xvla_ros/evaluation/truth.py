@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from xvla_ros.arm.constants import ARM_JOINTS, GRIPPER_JOINT, LEFT_FINGER
 from xvla_ros.arm.gripper import closed_from_finger, finger_from_motor
 from xvla_ros.arm.kinematics import WidowX250s
+from xvla_ros.geometry import Pose
 
 Array = NDArray[np.float64]
 
@@ -131,6 +132,12 @@ class MotionTrack:
         before = after - 1
         share = (time - stamps[before]) / (stamps[after] - stamps[before])
         return np.asarray(self._rows[before] + share * (self._rows[after] - self._rows[before]))
+
+    def pose_between(self, first: float, last: float, time: float) -> Pose:
+        """The pose at a time, interpolated between the joint states of two stamps around it."""
+        before, after = self.joints(first), self.joints(last)
+        share = (time - first) / (last - first) if last > first else 0.0
+        return self._arm.fk((before + share * (after - before))[:6])
 
     def poses(self, times: ArrayLike) -> Poses:
         """Poses at times (n,)."""

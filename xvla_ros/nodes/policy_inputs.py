@@ -30,10 +30,12 @@ class PolicyInputs:
     Args:
         node: gets the subscriptions.
         values: its parameters.
+        awaited: called when the joint state comes that a due observation has waited for.
     """
 
-    def __init__(self, node: Node, values: Values) -> None:
+    def __init__(self, node: Node, values: Values, awaited: Callable[[], None]) -> None:
         self._node = node
+        self._awaited = awaited
         self._views = [
             None if view is None else replace(view, topic=node.resolve_topic_name(view.topic))
             for view in parameters.views(values)
@@ -95,6 +97,8 @@ class PolicyInputs:
     def _on_joints(self, message: JointState) -> None:
         stamp = convert.seconds(message.header.stamp)
         self.buffer.add_joints(stamp, self._now(), message.name, message.position)
+        if self.observer.awaits_joints:
+            self._awaited()
 
     def _on_plan(self, message: PlanMsg) -> None:
         try:

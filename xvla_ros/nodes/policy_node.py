@@ -73,7 +73,7 @@ class PolicyNode(LifecycleNode):
         self._diagnostics = self.create_publisher(
             DiagnosticArray, names.DIAGNOSTICS, qos.DIAGNOSTICS
         )
-        self._inputs = PolicyInputs(self, values)
+        self._inputs = PolicyInputs(self, values, self._start)
         self._report = policy_report.Diagnostics(self._inputs)
         self.create_subscription(String, names.INSTRUCTION, self._on_instruction, qos.INSTRUCTION)
         self._tasks = TaskServer(self, self._task_refusal, self._begin_task, self._apply)
@@ -224,6 +224,11 @@ class PolicyNode(LifecycleNode):
         loop = self._loop
         if loop is not None:
             loop.tick()
+
+    def _start(self) -> None:
+        loop = self._loop
+        if loop is not None:
+            loop.try_start()
 
     def _watch(self) -> None:
         """Starts what is overdue, and tells how things are."""

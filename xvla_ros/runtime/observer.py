@@ -20,6 +20,7 @@ from xvla_ros.observation import (
     Observation,
     ObservationBuffer,
     ObservationRefused,
+    Reason,
     ViewSpec,
 )
 from xvla_ros.runtime.prediction import Request
@@ -71,7 +72,13 @@ class Observer(Generic[Message]):
         self._decode = decode
         self._arm = WidowX250s()
         self._due = False
+        self._awaits_joints = False
         self._last_stamp = math.nan
+
+    @property
+    def awaits_joints(self) -> bool:
+        """Whether an observation is due that only lacks the next joint state."""
+        return self._due and self._awaits_joints
 
     @property
     def slots(self) -> tuple[int, ...]:
@@ -93,8 +100,10 @@ class Observer(Generic[Message]):
             return None
         try:
             observation = self.buffer.snapshot(now)
-        except ObservationRefused:
+        except ObservationRefused as refusal:
+            self._awaits_joints = refusal.reason is Reason.AWAITED_JOINTS
             return None
+        self._awaits_joints = False
         if observation.stamp == self._last_stamp:
             return None
         self._due = False

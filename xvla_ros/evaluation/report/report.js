@@ -416,7 +416,7 @@ function replay() {
   return card("Live and offline", "The nodes\u2019 chunks beside what the offline engine sees and predicts at the same stamps.",
     el("dl", { class: "facts" },
       [["observations found again", share(r.observations_found, r.live_chunks)], ["same images", share(r.same_views, r.observations_found)],
-        ["same proprio", share(r.same_proprio, r.observations_found)], ["proprio that differs by a joint state just arriving", share(r.later_joints, r.observations_found)], ["same actions for the same input", share(r.same_actions, r.same_views)],
+        ["same proprio", share(r.same_proprio, r.observations_found)], ["proprio that differs by a joint state the node did not get", share(r.lost_joints, r.observations_found)], ["same actions for the same input", share(r.same_actions, r.same_views)],
         ["largest difference of those", r.largest_difference.toExponential(1)]].map(([name, value]) => [el("dt", {}, name), el("dd", {}, value)])),
     r.others.map((text) => el("div", { class: "soft small" }, text)));
 }
