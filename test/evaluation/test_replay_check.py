@@ -9,7 +9,7 @@ from xvla_ros.evaluation.bag import files
 from xvla_ros.evaluation.bag.discovery import discover
 from xvla_ros.evaluation.bag.reader import Bag
 from xvla_ros.evaluation.bag.source import BagRecording
-from xvla_ros.evaluation.events import ImageSeen, JointsSeen
+from xvla_ros.evaluation.events import ImageSeen, JointsSeen, StoredImage
 from xvla_ros.evaluation.open_loop import OpenLoopSettings, stamp_ns
 from xvla_ros.evaluation.replay_check import Agreement, LiveChunk, ReplayLoop
 from xvla_ros.observation import Limits, ViewSpec
@@ -42,10 +42,10 @@ def live_chunks(folder, policy, seed=0, lose=lambda event: False):
     """What a node would publish: messages come late by other times than in the bag, it looks when
     its timer fires and when a joint state comes that it has waited for."""
     random = np.random.default_rng(seed)
-    found = {}
+    found: dict[float, LiveChunk] = {}
     with Bag(files.find([folder])[0]) as bag:
         recording = BagRecording(bag, discover(bag))
-        observer = Observer(
+        observer: Observer[StoredImage] = Observer(
             [*(ViewSpec(view.topic) for view in recording.views), None],
             [False, False, False],
             lambda image, _topic: image.decode(),
@@ -81,7 +81,7 @@ def live_chunks(folder, policy, seed=0, lose=lambda event: False):
                 frames=Frames("base", "ee"),
             )
             request = replace(request, images=observer.rgb(seen))
-            chunk = predict_chunk(policy, request, lambda time=now: time)
+            chunk = predict_chunk(policy, request, iter((now, now)).__next__)
             found[chunk.stamp] = LiveChunk(chunk, tuple(map(stamp_ns, seen.images)))
     return found
 
@@ -124,7 +124,7 @@ def test_a_joint_state_that_the_node_did_not_get_explains_another_proprio(folder
 
     chunk = live[stamp].chunk
     own = np.asarray(chunk.provenance.proprio)
-    shifted = replace(chunk.provenance, proprio=tuple(own + [0.001, *[0.0] * 19]))
+    shifted = replace(chunk.provenance, proprio=tuple(own + 0.001 * np.eye(20)[0]))
     live[stamp] = LiveChunk(replace(chunk, provenance=shifted), live[stamp].view_stamps_ns)
     agreement, _ = compare(folder, policy, live)
     assert agreement.explained == len(live) - 1

@@ -72,6 +72,7 @@ def test_a_replay_moves_nothing_agrees_with_offline_and_can_be_recorded(
     assert summary["kind"] == "replay"
     assert found["live_chunks"] >= 3
     assert found["same_views"] == found["same_actions"] == found["live_chunks"]
+    assert found["same_proprio"] + found["lost_joints"] == found["live_chunks"]
     assert found["others"] == []
     assert summary["counts"]["predictions"] == found["live_chunks"]
     assert '"kind": "replay"'.replace(" ", "") in (out / "report.html").read_text().replace(" ", "")

@@ -49,7 +49,7 @@ class PolicyInputs:
             parameters.limits(values),
             parameters.proprio(values),
         )
-        node.create_subscription(JointState, joints_topic, self._on_joints, qos.JOINT_STATES)
+        node.create_subscription(JointState, joints_topic, self._on_joints, qos.JOINT_TRACK)
         node.create_subscription(PlanMsg, names.PLAN, self._on_plan, qos.PLAN)
         self._subscribe_cameras(values)
         self._plan_fault = ""

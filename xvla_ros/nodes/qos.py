@@ -29,7 +29,11 @@ IMAGE = _profile(4, Reliability.BEST_EFFORT)
 the subscriber, whose callbacks only store; with a depth of 1 a busy machine loses 4 % of them."""
 
 JOINT_STATES = _profile(5, Reliability.BEST_EFFORT)
-"""Subscription to joint states; a few are kept because they are interpolated."""
+"""Subscription to joint states of who needs the newest one; a few bridge a pause."""
+
+JOINT_TRACK = _profile(20, Reliability.BEST_EFFORT)
+"""Subscription to joint states of who interpolates them: one that is lost leaves a gap. The queue
+bridges a pause of 0.2 s at 100 Hz."""
 
 JOINT_STATES_PUBLISHER = _profile(10, Reliability.RELIABLE)
 """As the Interbotix driver and joint_state_broadcaster offer them."""
