@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,8 @@ from xvla_ros.evaluation.closed_loop import Images, LoopSettings, evaluate
 from xvla_ros.geometry import Pose
 from xvla_ros.runtime.interface import PolicyInput, Prediction
 from xvla_ros.runtime.policy import load_policy
+from xvla_ros.runtime.proprio import ProprioParams
+from xvla_ros.scheduler.params import SchedulerParams
 from xvla_ros.sim.expert import label
 from xvla_ros.sim.world import SimWorld
 
@@ -112,6 +115,39 @@ def test_the_policy_is_told_the_commanded_pose_once_something_is_executed(world)
     assert first[0].distance(first[1])[0] < 1e-3
     # The servos lag behind a moving command.
     assert later[0].distance(later[1])[0] > 3e-3
+
+
+def inpainting(strength: float = 1.0, name: str = "inpaint") -> LoopSettings:
+    return LoopSettings(
+        latency_s=0.4,
+        limit_s=2.5,
+        scheduler=SchedulerParams(strategy=name),  # type: ignore[arg-type]
+        proprio=ProprioParams(inpaint_strength=strength),
+    )
+
+
+def test_inpainting_tells_the_policy_what_is_executed_meanwhile(world):
+    policy = ScriptedPolicy(world)
+    list(evaluate(world, policy, "pick", [1], inpainting()))
+    first, later = policy.seen[0], policy.seen[-1]
+    assert first.prefix is None
+    prefix = later.prefix
+    assert prefix is not None
+    # The p95 latency is 0.4 s: steps of 1/6 s are due after 0.17 and 0.33 s before the chunk comes.
+    assert prefix.weights[:3].tolist()[:2] == [1.0, 1.0]
+    assert prefix.weights[2] < 1.0
+    step = np.linalg.norm(prefix.positions[0] - later.pose.position)
+    assert 0.0 < step <= 0.25 / 6.0 + 1e-6
+
+
+def test_inpainting_without_strength_is_anchoring(world):
+    def run(settings: LoopSettings):
+        policy = ScriptedPolicy(world)
+        (result,) = evaluate(world, policy, "pick", [1], settings)
+        assert all(seen.prefix is None for seen in policy.seen)
+        return replace(result, inference_s=())
+
+    assert run(inpainting(0.0)) == run(inpainting(name="anchor_fade"))
 
 
 def test_slots_without_a_camera_stay_empty(world):

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from xvla_ros.model.action_transformer import time_embedding
-from xvla_ros.model.sampler import denoise, sample_times
+from xvla_ros.model.sampler import Guide, denoise, sample_times
 from xvla_ros.model.time_grid import check_grid, uniform_grid
 from xvla_ros.model.xvla import temporal_table
 
@@ -203,6 +203,47 @@ def test_the_sampler_mixes_the_same_noise_anew_at_every_step() -> None:
     # t * noise + (1 - t) * the last prediction
     assert [round(float(x), 6) for x, _ in seen] == [2.0, 0.75 * 2 + 0.25 * 10, 0.5 * 2 + 0.5 * 20]
     assert [t for _, t in seen] == [1.0, 0.75, 0.5]
+
+
+def noisy(generator, guide=None, steps=4):
+    """What a network that squashes its input is shown at each step, and its last answer."""
+    seen = []
+
+    def predict(x_t, t):
+        seen.append(x_t.clone())
+        return torch.tanh(x_t) + 0.1 * t
+
+    noise = torch.randn(1, 6, 20, generator=generator)
+    return noise, seen, denoise(predict, noise, uniform_grid(steps), guide)
+
+
+def guide_for(weight) -> Guide:
+    target = torch.linspace(-0.5, 0.5, 120).reshape(1, 6, 20)
+    return Guide(target, torch.as_tensor(weight).reshape(1, -1, 1).expand(1, 6, 20))
+
+
+def test_a_guide_without_weight_changes_no_bit() -> None:
+    plain = noisy(torch.Generator().manual_seed(1))[2]
+    guided = noisy(torch.Generator().manual_seed(1), guide_for([0.0] * 6))[2]
+
+    assert torch.equal(plain, guided)
+
+
+def test_imposed_steps_are_seen_as_if_the_network_had_predicted_them() -> None:
+    guide = guide_for([1.0, 1.0, 0.25, 0.0, 0.0, 0.0])
+    noise, seen, last = noisy(torch.Generator().manual_seed(1), guide)
+    free = noisy(torch.Generator().manual_seed(1))
+
+    for t, x_t in zip((0.75, 0.5, 0.25), seen[1:], strict=True):
+        expected = t * noise + (1.0 - t) * guide.target
+        assert torch.equal(x_t[:, :2], expected[:, :2])
+    # One that is imposed in part is so by its weight; the others are untouched.
+    first = torch.tanh(noise) + 0.1
+    mixed = 0.75 * first[:, 2] + 0.25 * guide.target[:, 2]
+    assert torch.allclose(seen[1][:, 2], 0.75 * noise[:, 2] + 0.25 * mixed)
+    assert all(torch.equal(a[:, 3:], b[:, 3:]) for a, b in zip(seen, free[1], strict=True))
+    # What comes out is the network's own: the scheduler joins it to the command.
+    assert torch.equal(last, torch.tanh(seen[-1]) + 0.1 * 0.25)
 
 
 def test_a_grid_of_steps_ends_at_one_step_from_zero() -> None:

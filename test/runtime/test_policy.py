@@ -24,6 +24,7 @@ from xvla_ros.model.processor import ImageTransform, Processor, write_preprocess
 from xvla_ros.model.time_grid import uniform_grid
 from xvla_ros.model.xvla import XVLA, VisionLanguageModel
 from xvla_ros.runtime.device import DeviceError
+from xvla_ros.runtime.interface import Prefix
 from xvla_ros.runtime.policy import Policy, PolicyInput, PredictionError, load_policy
 
 # R_ee = R_state @ D of BridgeData.
@@ -184,6 +185,51 @@ def test_every_part_of_the_observation_matters(made, change) -> None:
     before = policy.predict(observation()).raw
 
     assert np.abs(policy.predict(observation(**change)).raw - before).max() > 1e-5
+
+
+def prefix(weights) -> Prefix:
+    steps = len(weights)
+    turns = np.stack([POSE.rotation @ so3_exp([0.0, 0.0, 0.02 * k]) for k in range(steps)])
+    positions = POSE.position + 0.01 * np.arange(steps)[:, None]
+    return Prefix(positions, turns, np.zeros(steps), np.asarray(weights, dtype=float))
+
+
+def test_a_prefix_without_weight_changes_no_bit(made) -> None:
+    policy = load(made, steps=4)
+    free = policy.predict(observation())
+    told = policy.predict(observation(prefix=prefix([0.0] * 6)))
+
+    assert np.array_equal(free.raw, told.raw)
+
+
+def test_a_prefix_is_imposed_in_the_numbers_of_the_checkpoint(made, monkeypatch) -> None:
+    seen = {}
+
+    def spy(predict, noise, grid, guide):
+        seen["guide"] = guide
+        return predict(noise, grid[0])
+
+    monkeypatch.setattr("xvla_ros.model.xvla.denoise", spy)
+    given = prefix([1.0, 0.5, 0.25])
+    load(made, steps=4).predict(observation(prefix=given))
+    target, weight = seen["guide"].target[0].numpy(), seen["guide"].weight[0].numpy()
+
+    assert target.shape == weight.shape == (30, 20)
+    states = given.rotations @ D.T
+    assert np.allclose(target[:3, :3], given.positions, atol=1e-6)
+    assert np.allclose(target[:3, 3:9], states[:, :, :2].reshape(3, 6), atol=1e-6)
+    assert np.array_equal(weight[:3, 0], np.array([1.0, 0.5, 0.25], np.float32))
+    assert (weight[:3, :9] == weight[:3, :1]).all()
+    assert not weight[:3, 9:].any(), "neither a gripper nor the second arm"
+    assert not weight[3:].any()
+
+
+def test_what_follows_a_prefix_is_another_chunk(made) -> None:
+    policy = load(made, steps=4)
+    free = policy.predict(observation())
+    told = policy.predict(observation(prefix=prefix([1.0] * 6)))
+
+    assert not np.array_equal(free.raw[6:], told.raw[6:])
 
 
 def test_trailing_absent_views_need_not_be_given(made) -> None:

@@ -21,7 +21,7 @@ from xvla_ros.scheduler.trajectory import Trajectory
 seeds = st.integers(0, 2**32 - 1)
 few = settings(max_examples=8, deadline=None, derandomize=True)
 MIXING = ("crossfade", "ensemble")
-SMOOTH = ("anchor_fade", "crossfade", "ensemble")
+SMOOTH = ("anchor_fade", "crossfade", "ensemble", "inpaint")
 
 
 def policy(kit, seed, *, speed=0.1, angular_speed=0.4, offset=0.01):
@@ -66,7 +66,7 @@ def test_without_a_fade_time_all_but_the_ensemble_are_timestamping(kit, name, se
     np.testing.assert_array_equal(got.rotations, expected.rotations)
 
 
-@pytest.mark.parametrize("name", ["crossfade", "ensemble", "sync"])
+@pytest.mark.parametrize("name", ["crossfade", "ensemble", "inpaint", "sync"])
 @given(seeds)
 @few
 def test_where_nothing_is_executed_every_strategy_anchors(kit, name, seed):
@@ -84,6 +84,15 @@ def test_where_nothing_is_executed_every_strategy_anchors(kit, name, seed):
         return np.concatenate(positions)
 
     np.testing.assert_array_equal(run(name), run("anchor_fade"))
+
+
+@given(seeds)
+@few
+def test_what_inpaint_adds_is_not_in_the_scheduler(kit, seed):
+    got, scheduler = played(kit, SchedulerParams(strategy="inpaint"), seed)
+    expected, _ = played(kit, SchedulerParams(strategy="anchor_fade"), seed)
+    np.testing.assert_array_equal(got.positions, expected.positions)
+    assert scheduler.plan(0.0).strategy == "inpaint"
 
 
 def two_lines(kit, name, aside):

@@ -217,6 +217,9 @@ class Episode:
             proprio=proprio,
             instruction=self._instruction,
             seed=self._seed * 1000 + self._sequence,
+            prefix=self._selector.prefix(
+                now, proprio, now, self._policy.step_dt, self._policy.horizon
+            ),
             epoch=self._executor.scheduler.epoch,
             sequence=self._sequence,
             frame_id=self._settings.scheduler.base_frame,

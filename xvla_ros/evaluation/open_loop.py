@@ -255,6 +255,7 @@ class OpenLoop:
         request = self._observer.request(
             observation,
             now,
+            policy=self._policy,
             instruction=self._instruction,
             seed=self._seed(observation.stamp, 0),
             sequence=index + 1,

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from xvla_ros.model.action_transformer import ActionTransformer
 from xvla_ros.model.config import VisionConfig, XVLAConfig
 from xvla_ros.model.davit import DaViT
-from xvla_ros.model.sampler import denoise
+from xvla_ros.model.sampler import Guide, denoise
 from xvla_ros.model.text_encoder import LanguageModel
 
 
@@ -194,6 +194,7 @@ class XVLA(nn.Module):
         domain_id: Tensor,
         noise: Tensor,
         grid: Sequence[float],
+        guide: Guide | None = None,
     ) -> Tensor:
         """A chunk of actions (B, H, A), gripper channels as probabilities.
 
@@ -203,6 +204,7 @@ class XVLA(nn.Module):
             domain_id: (B,) int64.
             noise: (B, H, A) standard normal.
             grid: descending times in (0, 1], see `time_grid.uniform_grid`.
+            guide: what is known of the actions, see `denoise`.
         """
         condition = self.transformer.condition(context.encoded, context.auxiliary, domain_id)
 
@@ -210,7 +212,7 @@ class XVLA(nn.Module):
             times = torch.full((len(x_t),), t, device=x_t.device)
             return self._predict(x_t, times, proprio, domain_id, condition)
 
-        return self.space.finish(denoise(predict, noise, grid))
+        return self.space.finish(denoise(predict, noise, grid, guide))
 
     def forward_training(
         self,

@@ -124,6 +124,7 @@ class PolicyLoop:
         request = self._inputs.observer.request(
             observation,
             now,
+            policy=self.policy,
             instruction=self.settings.instruction,
             seed=random.randrange(_SEEDS) if seed < 0 else seed,
             sequence=self.sequence + 1,

@@ -181,6 +181,15 @@ POLICY_PARAMETERS: tuple[Parameter, ...] = (
         3.0,
     ),
     Parameter(
+        "inpaint_strength",
+        _PROPRIO.inpaint_strength,
+        "Under the scheduler's strategy inpaint: how firmly a chunk is made to go on from the "
+        "plan; 0 = not at all.",
+        "",
+        0.0,
+        1.0,
+    ),
+    Parameter(
         "observation.max_image_age_s",
         _LIMITS.max_image_age,
         "Oldest image of an observation.",
@@ -270,6 +279,7 @@ def proprio(values: Values) -> ProprioParams:
         max_plan_age_s=number(values["proprio.max_plan_age_s"]),
         max_error_m=number(values["proprio.max_error_m"]),
         max_error_rad=number(values["proprio.max_error_rad"]),
+        inpaint_strength=number(values["inpaint_strength"]),
     )
 
 

@@ -89,6 +89,7 @@ SCHEDULER_PARAMETERS: tuple[Parameter, ...] = (
         "strategy",
         "How a new chunk takes over: anchor_fade = at once, with the offset fading out; "
         "crossfade = mixed with the old one for fade_s; ensemble = mean of all that cover a time; "
+        "inpaint = as anchor_fade, the policy being asked to go on from the plan; "
         "timestamp = at once, as stamped; sync = after the old one has ended.",
         choices=STRATEGIES,
     ),

@@ -18,6 +18,20 @@ class PredictionError(RuntimeError):
 
 
 @dataclass(frozen=True, eq=False)
+class Prefix:
+    """The first steps of a chunk as they are known already; see `runtime.inpainting`."""
+
+    positions: Array
+    """(n, 3), metres, `ee_gripper_link` in `base_link`."""
+    rotations: Array
+    """(n, 3, 3)."""
+    gripper: Array
+    """(n,), 1 = closed."""
+    weights: Array
+    """(n,), 1 = imposed, towards 0 = free."""
+
+
+@dataclass(frozen=True, eq=False)
 class PolicyInput:
     """One observation."""
 
@@ -28,6 +42,8 @@ class PolicyInput:
     instruction: str
     seed: int
     """Of the initial noise, >= 0; the same seed gives the same noise on every device."""
+    prefix: Prefix | None = None
+    """What the chunk is to go on from; None leaves it free."""
 
 
 @dataclass(frozen=True, eq=False)

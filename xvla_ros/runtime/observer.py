@@ -23,6 +23,7 @@ from xvla_ros.observation import (
     Reason,
     ViewSpec,
 )
+from xvla_ros.runtime.interface import Policy
 from xvla_ros.runtime.prediction import Request
 from xvla_ros.runtime.proprio import Proprio, ProprioParams, ProprioSelector
 
@@ -119,6 +120,7 @@ class Observer(Generic[Message]):
         observation: Observation[Message],
         now: float,
         *,
+        policy: Policy,
         instruction: str,
         seed: int,
         sequence: int,
@@ -126,13 +128,17 @@ class Observer(Generic[Message]):
     ) -> Request:
         """Everything but the pixels, whose decoding costs milliseconds."""
         plan = self.proprio.plan(now)
+        proprio = self.choose_proprio(observation, now)
         return Request(
             stamp=observation.stamp,
             images=(),
             view_stamps=observation.view_stamps,
-            proprio=self.choose_proprio(observation, now),
+            proprio=proprio,
             instruction=instruction,
             seed=seed,
+            prefix=self.proprio.prefix(
+                observation.stamp, proprio, now, policy.step_dt, policy.horizon
+            ),
             epoch=0 if plan is None else plan.epoch,
             sequence=sequence,
             frame_id=frames.base,

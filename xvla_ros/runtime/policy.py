@@ -23,11 +23,18 @@ from xvla_ros.model.config import CONFIG_FILE, VIEWS, XVLAConfig
 from xvla_ros.model.domain import BRIDGE, Domain, find_domain
 from xvla_ros.model.processor import PREPROCESSOR_FILE, TOKENIZER_FILE, Processor
 from xvla_ros.model.quantized import quantize_linears
+from xvla_ros.model.sampler import Guide
 from xvla_ros.model.time_grid import DEFAULT_STEPS
 from xvla_ros.model.xvla import XVLA
 from xvla_ros.runtime.context import ContextMaker
 from xvla_ros.runtime.device import Device, resolve_device
-from xvla_ros.runtime.interface import Policy, PolicyInput, Prediction, PredictionError
+from xvla_ros.runtime.interface import (
+    Policy,
+    PolicyInput,
+    Prediction,
+    PredictionError,
+    Prefix,
+)
 from xvla_ros.runtime.options import EXACT, RunOptions, parse_steps
 
 __all__ = [
@@ -146,8 +153,19 @@ class LocalPolicy:
             self._batch(np.array(self.domain_id, np.int64)),
             self._batch(noise).to(self._dtype),
             self.time_grid,
+            None if inputs.prefix is None else self._guide(inputs.prefix, noise.shape),
         )
         return np.asarray(actions[0].float().cpu().numpy(), dtype=np.float64)
+
+    def _guide(self, prefix: Prefix, shape: tuple[int, ...]) -> Guide:
+        """The prefix in the checkpoint's numbers; its gripper channels are never imposed."""
+        target, weight = np.zeros(shape, np.float32), np.zeros(shape, np.float32)
+        steps = len(prefix.weights)
+        target[:steps, : ee6d.DIM] = self._domain.encode_actions(
+            prefix.positions, prefix.rotations, prefix.gripper
+        )
+        weight[:steps, : ee6d.GRIPPER] = prefix.weights[:, None]
+        return Guide(self._batch(target), self._batch(weight))
 
     def _batch(self, array: NDArray[np.generic]) -> torch.Tensor:
         """An array as a batch of one on the device."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from xvla_ros import ee6d
 from xvla_ros.chunk import Chunk, Provenance
-from xvla_ros.runtime.interface import Policy, PolicyInput
+from xvla_ros.runtime.interface import Policy, PolicyInput, Prefix
 from xvla_ros.runtime.proprio import Proprio
 
 
@@ -27,6 +27,8 @@ class Request:
     proprio: Proprio
     instruction: str
     seed: int
+    prefix: Prefix | None = None
+    """What the chunk is to go on from."""
     epoch: int = 0
     sequence: int = 0
     frame_id: str = "base_link"
@@ -50,6 +52,7 @@ def predict_chunk(policy: Policy, request: Request, clock: Callable[[], float]) 
         pose=request.proprio.pose,
         instruction=request.instruction,
         seed=request.seed,
+        prefix=request.prefix,
     )
     start = clock()
     prediction = policy.predict(inputs)
@@ -74,7 +77,19 @@ def predict_chunk(policy: Policy, request: Request, clock: Callable[[], float]) 
             model_hash=policy.model_hash,
             instruction=request.instruction,
             domain_id=policy.domain_id,
+            **_prefix(request.prefix),
             inference_start=start,
             inference_end=clock(),
         ),
     )
+
+
+def _prefix(prefix: Prefix | None) -> dict[str, tuple[float, ...]]:
+    """What the provenance says of a prefix."""
+    if prefix is None:
+        return {}
+    numbers = ee6d.pack(prefix.positions, prefix.rotations, prefix.gripper)
+    return {
+        "prefix": tuple(float(v) for v in numbers.ravel()),
+        "prefix_weights": tuple(float(w) for w in prefix.weights),
+    }

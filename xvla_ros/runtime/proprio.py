@@ -13,6 +13,8 @@ from typing import Literal
 
 from xvla_ros.chunk import Plan, PlanHistory
 from xvla_ros.geometry import Pose
+from xvla_ros.runtime import inpainting
+from xvla_ros.runtime.interface import Prefix
 from xvla_ros.streams import CLOCK_BACK_S
 
 ProprioSource = Literal["commanded", "commanded_future", "measured"]
@@ -30,6 +32,8 @@ class ProprioParams:
     """Metres between command and measurement above which the arm is not following."""
     max_error_rad: float = 0.35
     """Radians between command and measurement above which the arm is not following."""
+    inpaint_strength: float = 1.0
+    """How firmly a chunk is made to go on from the plan where the scheduler asks for it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,3 +99,24 @@ class ProprioSelector:
             ahead = stamp + plan.latency
             return Proprio(plan.at(ahead)[0], "commanded_future", ahead)
         return Proprio(commanded[0], "commanded", stamp)
+
+    def prefix(
+        self, stamp: float, proprio: Proprio, now: float, step_dt: float, horizon: int
+    ) -> Prefix | None:
+        """What a chunk is to go on from, if the scheduler's strategy asks for it.
+
+        Nothing where the proprio is measured: the plan is not being followed then.
+
+        Args:
+            stamp: reference time of the observation, seconds.
+            proprio: chosen for it.
+            now: seconds.
+            step_dt: seconds between two steps of the chunk.
+            horizon: its number of steps.
+        """
+        plan = self.plan(now)
+        wanted = plan is not None and plan.strategy == inpainting.STRATEGY and not plan.holding
+        if plan is None or not wanted or proprio.source == "measured":
+            return None
+        strength = self.params.inpaint_strength
+        return inpainting.committed(plan, stamp, proprio.t_ref, step_dt, horizon, strength)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-Strategy = Literal["anchor_fade", "crossfade", "ensemble", "timestamp", "sync"]
+Strategy = Literal["anchor_fade", "crossfade", "ensemble", "inpaint", "timestamp", "sync"]
 STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
 Vector3 = tuple[float, float, float]
 Vector6 = tuple[float, float, float, float, float, float]

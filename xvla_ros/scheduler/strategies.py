@@ -163,6 +163,8 @@ _STRATEGIES: dict[Strategy, SpliceStrategy] = {
     "anchor_fade": AnchorFade(),
     "crossfade": CrossfadeStrategy(),
     "ensemble": EnsembleStrategy(),
+    # The policy does the rest: see xvla_ros/runtime/inpainting.py.
+    "inpaint": AnchorFade(),
     "timestamp": Timestamp(),
     "sync": AnchorFade(interrupts=False),
 }
