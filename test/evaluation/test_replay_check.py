@@ -75,6 +75,7 @@ def live_chunks(folder, policy, seed=0, lose=lambda event: False):
             request = observer.request(
                 seen,
                 now,
+                policy=policy,
                 instruction="pick up the red cube",
                 seed=len(found),
                 sequence=len(found) + 1,

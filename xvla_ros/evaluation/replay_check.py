@@ -18,6 +18,7 @@ from xvla_ros.evaluation.open_loop import OpenLoop, OpenLoopSettings, stamp_ns
 from xvla_ros.evaluation.outcome import Moment, Outcome
 from xvla_ros.geometry import Pose
 from xvla_ros.observation import Observation, ObservationRefused
+from xvla_ros.runtime.inpainting import of_provenance
 from xvla_ros.runtime.interface import Policy
 from xvla_ros.runtime.prediction import Request
 
@@ -174,7 +175,11 @@ class ReplayLoop(OpenLoop):
         own = request.proprio.pose
         self._own[request.stamp] = own
         # To know whether the same input gives the same actions, the input must be the same.
-        request = replace(request, instruction=live.provenance.instruction)
+        request = replace(
+            request,
+            instruction=live.provenance.instruction,
+            prefix=of_provenance(live.provenance),
+        )
         if not _same_pose(own, given):
             position, rotation, _ = ee6d.unpack(given)
             pose = Pose(position, rotation)
