@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from math import isfinite, sqrt
+from math import sqrt
 from typing import Any
 
 import numpy as np
 
 from xvla_ros.evaluation.paired import Difference, difference, mcnemar
 from xvla_ros.evaluation.statistics import Proportion
+from xvla_ros.evaluation.verify.agreement import clean
 from xvla_ros.evaluation.verify.trial import Outcome
 
 # Quantile of the normal distribution for a two-sided 95 % interval.
@@ -45,10 +46,6 @@ class Verdict:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        seconds = None
-        if self.seconds is not None:
-            values = asdict(self.seconds)
-            seconds = {k: v if isfinite(v) else None for k, v in values.items()}
         return {
             "pairs": self.a.trials,
             "successes_a": self.a.successes,
@@ -58,15 +55,13 @@ class Verdict:
             "difference": self.b.rate - self.a.rate,
             "difference_interval_95": [self.low, self.high],
             "p_value": self.p_value,
-            "seconds_to_success": seconds,
+            "seconds_to_success": None if self.seconds is None else clean(asdict(self.seconds)),
             "margin": self.margin,
             "accepted": self.accepted,
         }
 
 
-def judge(
-    a: Mapping[int, Outcome], b: Mapping[int, Outcome], margin: float = MARGIN
-) -> Verdict:
+def judge(a: Mapping[int, Outcome], b: Mapping[int, Outcome], margin: float = MARGIN) -> Verdict:
     """Compares outcomes by seed.
 
     Raises:
