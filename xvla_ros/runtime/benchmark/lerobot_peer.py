@@ -125,7 +125,10 @@ class Peer:
 
     def __init__(self, ours: XVLA, dtype: str = "float32") -> None:
         from transformers.modeling_utils import no_init_weights
+        from transformers.utils import logging
 
+        # It advises on text generation, which nobody does here.
+        logging.set_verbosity_error()
         lerobot = LeRobot.load()
         self.version = lerobot.version
         self.dtype = dtype

@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from math import ceil
 
 from xvla_ros.model.config import XVLAConfig
-
-IMAGE, TEXT, DENOISING = "davit", "text_encoder", "denoising"
+from xvla_ros.runtime.stages import DENOISING, TEXT, VISION
 
 
 @dataclass(frozen=True)
@@ -107,7 +106,7 @@ def _work(
     denoise = _trimmed_steps if trimmed else _full_steps
     return Work(
         {
-            IMAGE: tuple(vision),
+            VISION: tuple(vision),
             TEXT: tuple(_text_encoder(config, tokens)),
             DENOISING: (
                 *_condition(config, tokens, slots, steps if not trimmed else 1),
@@ -192,9 +191,28 @@ def _full_steps(config: XVLAConfig, tokens: Tokens, steps: int) -> list[Gemm]:
 def _trimmed_steps(config: XVLAConfig, tokens: Tokens, steps: int) -> list[Gemm]:
     """Without what no step changes, and in the last block without the rows that nobody reads."""
     dim, heads, depth = config.hidden_size, config.num_heads, config.depth
-    rows, horizon = tokens.horizon + tokens.context, tokens.horizon
-    inner = int(dim * config.mlp_ratio)
-    return [gemm.times(steps) for gemm in _block(rows, rows, rows, dim, heads, inner)] * depth
+    horizon, context = tokens.horizon, tokens.context
+    rows, inner = horizon + context, int(dim * config.mlp_ratio)
+    # Proprio and time are the same for every action, so they are one row.
+    encoder = [
+        Gemm(horizon, config.dim_action, dim),
+        Gemm(1, config.dim_proprio + config.dim_time, dim),
+    ]
+    gemms = [gemm.times(steps) for gemm in encoder]
+    for layer in range(depth):
+        first, last = layer == 0, layer == depth - 1
+        queries = horizon if last else rows
+        # What the first block makes of the context by itself is the same in every step.
+        fresh = horizon if first else rows
+        gemms += [
+            Gemm(fresh, dim, 2 * dim, count=steps),
+            Gemm(min(fresh, queries), dim, dim, count=steps),
+        ]
+        if first:
+            gemms += [Gemm(context, dim, 2 * dim)] + [Gemm(context, dim, dim)] * (not last)
+        rest = _block(0, queries, rows, dim, heads, inner)[1:]
+        gemms += [gemm.times(steps) for gemm in rest]
+    return [*gemms, Gemm(horizon, dim, config.dim_action, count=steps)]
 
 
 def _block(projected: int, queries: int, keys: int, dim: int, heads: int, inner: int) -> list[Gemm]:
