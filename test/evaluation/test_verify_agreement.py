@@ -1,6 +1,7 @@
 """Figures of agreement against values worked out by hand."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -36,12 +37,13 @@ class Stub:
 
 
 def answers(**kwargs):
-    return Answers.of(Stub(**kwargs), [INPUT, INPUT], 3, lambda: None)
+    stub: Any = Stub(**kwargs)
+    return Answers.of(stub, [INPUT, INPUT], 3, lambda: None)
 
 
 def test_numbers_of_two_lines():
     a = np.array([1.0, 2.0, 3.0, 4.0])
-    found = Numbers.of(a, 2 * a)
+    found = Numbers.of(a, 2.0 * a)
     assert found.pearson == pytest.approx(1.0)
     assert found.max_abs == 4.0
     assert found.rmse == pytest.approx(math.sqrt(30 / 4))

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import ast
-import importlib
-import importlib.metadata
 import json
-import sys
-import types
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,8 +20,10 @@ from tokenizers import (
 )
 from torch import Tensor, nn
 
+from xvla_ros.errors import UsageError
 from xvla_ros.model.config import TextConfig, VisionConfig, XVLAConfig
 from xvla_ros.model.xvla import XVLA
+from xvla_ros.runtime.benchmark.lerobot_peer import LeRobot
 
 TEXT = TextConfig(
     vocab_size=300,
@@ -165,70 +162,13 @@ def one_thread() -> None:
     torch.set_num_threads(1)
 
 
-@dataclass(frozen=True)
-class LeRobot:
-    """LeRobot's X-VLA (github.com/huggingface/lerobot), without the rest of LeRobot."""
-
-    action_hub: types.ModuleType
-    soft_transformer: types.ModuleType
-    florence_config: types.ModuleType
-    model_class: type[nn.Module]
-
-    def model(self, config: XVLAConfig) -> nn.Module:
-        """Their network of the same sizes, in evaluation mode."""
-        content = config.to_dict()
-        content["florence_config"]["text_config"] |= {
-            "decoder_layers": 1,
-            "decoder_attention_heads": 4,
-            "decoder_ffn_dim": 8,
-            "num_hidden_layers": config.text.encoder_layers,
-        }
-        florence = self.florence_config.Florence2Config(**content["florence_config"])
-        florence._attn_implementation_internal = "eager"
-        settings = types.SimpleNamespace(
-            **content,
-            chunk_size=config.num_actions,
-            dtype="float32",
-            use_proprio=True,
-            action_feature=None,
-            freeze_vision_encoder=False,
-            freeze_language_encoder=False,
-            train_policy_transformer=True,
-            train_soft_prompts=True,
-        )
-        return self.model_class(settings, florence, config.dim_proprio).eval()
-
-
 @pytest.fixture(scope="session")
 def lerobot() -> LeRobot:
-    """Reads the modules of the installed wheel one by one: its dependencies are not needed."""
+    """LeRobot's X-VLA, without the rest of LeRobot."""
     try:
-        found = importlib.metadata.distribution("lerobot")
-    except importlib.metadata.PackageNotFoundError:
-        pytest.skip("needs LeRobot: pip install --no-deps lerobot==0.4.4")
-    folder = Path(str(found.locate_file("lerobot/policies/xvla")))
-    package = types.ModuleType("lerobot_xvla")
-    package.__path__ = [str(folder)]
-    sys.modules["lerobot_xvla"] = package
-    names = ("action_hub", "soft_transformer", "configuration_florence2", "modeling_florence2")
-    hub, soft, config, florence = (importlib.import_module(f"lerobot_xvla.{n}") for n in names)
-    # The file of the model class imports all of LeRobot, the class itself needs none of it.
-    tree = ast.parse((folder / "modeling_xvla.py").read_text())
-    tree.body = [
-        node
-        for node in tree.body
-        if (isinstance(node, ast.ImportFrom) and node.module == "__future__")
-        or (isinstance(node, ast.ClassDef) and node.name == "XVLAModel")
-    ]
-    space = {
-        "torch": torch,
-        "nn": nn,
-        "build_action_space": hub.build_action_space,
-        "SoftPromptedTransformer": soft.SoftPromptedTransformer,
-        "Florence2ForConditionalGeneration": florence.Florence2ForConditionalGeneration,
-    }
-    exec(compile(tree, "modeling_xvla.py", "exec"), space)
-    return LeRobot(hub, soft, config, space["XVLAModel"])
+        return LeRobot.load()
+    except UsageError as error:
+        pytest.skip(str(error))
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch.utils.flop_counter import FlopCounterMode
+from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
 
 from xvla_ros.model.config import XVLAConfig
 from xvla_ros.model.time_grid import uniform_grid
@@ -16,6 +16,14 @@ from xvla_ros.runtime.device import resolve_device
 STEPS = 3
 
 
+def fused(query, key, value, *_args, **_kwargs) -> int:
+    return sdpa_flop_count(query, key, value)
+
+
+# The counter does not know the CPU's fused attention by itself.
+FUSED = {torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: fused}
+
+
 def inputs(make, config: XVLAConfig, side: int) -> Inputs:
     b = make.batch(config, side)
     mask = torch.tensor([[True, True, False]])
@@ -23,7 +31,8 @@ def inputs(make, config: XVLAConfig, side: int) -> Inputs:
 
 
 def counted(run) -> float:
-    with torch.inference_mode(), FlopCounterMode(display=False) as counter:
+    counter = FlopCounterMode(display=False, custom_mapping=FUSED)
+    with torch.inference_mode(), counter:
         run()
     return counter.get_total_flops()
 
@@ -51,7 +60,9 @@ def test_the_published_code_does_what_is_counted_for_it(make, stages, side) -> N
         ("four_stages", 100, {"depth": 3}),
     ],
 )
-def test_our_network_does_no_more_than_the_numbers_need(make, stages, side, fields) -> None:
+def test_our_network_does_what_the_numbers_need_and_no_more_than_the_published_code(
+    make, stages, side, fields
+) -> None:
     config = config_of(make, stages, **fields)
     model, i = make.network(config), inputs(make, config, side)
 
@@ -59,8 +70,11 @@ def test_our_network_does_no_more_than_the_numbers_need(make, stages, side, fiel
         context = model.encode(i.input_ids, i.images, i.image_mask)
         model.generate_actions(context, i.proprio, i.domain_id, i.noise, uniform_grid(STEPS))
 
-    expected = 1e9 * exact_work(config, side, 2, 3, STEPS).gflop()["total"]
-    assert counted(run) == pytest.approx(expected, rel=1e-9)
+    least, most = (
+        1e9 * work(config, side, 2, 3, STEPS).gflop()["total"]
+        for work in (exact_work, published_work)
+    )
+    assert least * (1 - 1e-9) <= counted(run) <= most * (1 + 1e-9)
 
 
 def test_the_published_size_takes_as_much_as_others_have_counted() -> None:

@@ -70,12 +70,14 @@ def run(arguments: argparse.Namespace) -> int:
     from xvla_ros.evaluation.benchmark_model_report import print_report
     from xvla_ros.evaluation.machine import machine
     from xvla_ros.evaluation.result import write_json
+    from xvla_ros.runtime.benchmark.lerobot_peer import LeRobot
     from xvla_ros.runtime.benchmark.load_child import measure_loading
     from xvla_ros.runtime.benchmark.model_run import ModelRun
 
     options = _options(arguments)
     if arguments.compare:
-        _find_upstream()
+        # Says at once, and not after minutes, that the other network is not there.
+        LeRobot.load()
     folder = _folder(arguments)
     calls = arguments.pairs * 2 if arguments.compare else arguments.runs
     with tqdm(total=calls + 3, unit="call", desc="loading") as bar:
@@ -155,16 +157,6 @@ def _options(arguments: argparse.Namespace) -> dict[str, Any]:
     except ValueError as error:
         raise UsageError(str(error)) from error
     return options
-
-
-def _find_upstream() -> None:
-    """Says at once, and not after minutes, that the other network is not there."""
-    import einops  # noqa: F401
-    import transformers  # noqa: F401
-
-    from xvla_ros.runtime.benchmark.lerobot_peer import LeRobot
-
-    LeRobot.load()
 
 
 def _folder(arguments: argparse.Namespace) -> Path:

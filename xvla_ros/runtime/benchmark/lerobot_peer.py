@@ -11,7 +11,7 @@ import importlib
 import importlib.metadata
 import sys
 import types
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,8 +45,13 @@ class LeRobot:
         """Reads the installed wheel.
 
         Raises:
-            UsageError: it is not there, or of a version without these modules.
+            ImportError: a library of the extra [bench] is missing.
+            UsageError: LeRobot is, or is of a version without these modules.
         """
+        # Missing ones are named before anything else is read.
+        import einops  # noqa: F401
+        import transformers  # noqa: F401
+
         try:
             found = importlib.metadata.distribution("lerobot")
         except importlib.metadata.PackageNotFoundError:
@@ -132,7 +137,7 @@ class Peer:
         lerobot = LeRobot.load()
         self.version = lerobot.version
         self.dtype = dtype
-        with no_init_weights(), _Unfilled():
+        with no_init_weights(), _unfilled():
             model = lerobot.model(ours.config, dtype)
         number_format = getattr(torch, dtype)
         state = {
@@ -156,41 +161,48 @@ class Peer:
         arguments = (i.input_ids, i.images, i.image_mask, i.domain_id, i.proprio, steps)
         if own_noise:
             return torch.as_tensor(self._model.generate_actions(*arguments))
-        with _GivenNoise(i.noise):
+        with _given_noise(i.noise):
             return torch.as_tensor(self._model.generate_actions(*arguments))
 
 
-class _Unfilled(TorchFunctionMode):
+class _Instead(TorchFunctionMode):
+    """Inside, some functions of torch are answered by `answer`, which gives None for all others.
+
+    Args:
+        answer: from a function and its arguments to the result.
+    """
+
+    def __init__(self, answer: Callable[[Any, Sequence[Any], dict[str, Any]], Any]) -> None:
+        super().__init__()
+        self._answer = answer
+
+    def __torch_function__(
+        self,
+        func: Any,
+        types: Collection[type],
+        args: Sequence[Any] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        given = kwargs or {}
+        answer = self._answer(func, args, given)
+        return func(*args, **given) if answer is None else answer
+
+
+def _unfilled() -> _Instead:
     """Modules built inside are not initialised: all of their weights are replaced."""
 
-    def __torch_function__(
-        self,
-        func: Any,
-        types: Collection[type],
-        args: Sequence[Any] = (),
-        kwargs: dict[str, Any] | None = None,
-    ) -> Any:
-        kwargs = kwargs or {}
+    def answer(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         if getattr(func, "__module__", None) == "torch.nn.init":
             return args[0] if args else kwargs["tensor"]
-        return func(*args, **kwargs)
+        return None
+
+    return _Instead(answer)
 
 
-class _GivenNoise(TorchFunctionMode):
+def _given_noise(noise: Tensor) -> _Instead:
     """Their sampler draws its noise itself; inside, it draws this."""
 
-    def __init__(self, noise: Tensor) -> None:
-        super().__init__()
-        self._noise = noise
+    def answer(func: Any, _args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        return noise.to(kwargs["dtype"]) if func is torch.randn else None
 
-    def __torch_function__(
-        self,
-        func: Any,
-        types: Collection[type],
-        args: Sequence[Any] = (),
-        kwargs: dict[str, Any] | None = None,
-    ) -> Any:
-        kwargs = kwargs or {}
-        if func is torch.randn:
-            return self._noise.to(kwargs["dtype"])
-        return func(*args, **kwargs)
+    return _Instead(answer)
