@@ -7,7 +7,6 @@ a copy of the state), and the executor (commands, services, ground truth).
 
 from __future__ import annotations
 
-import array
 import sys
 import threading
 import time
@@ -15,10 +14,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-import cv2
-import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray
-from numpy.typing import NDArray
 from rclpy.clock import Clock
 from rclpy.clock_type import ClockType
 from rclpy.context import Context
@@ -39,6 +35,7 @@ from xvla_ros.nodes.parameters.declaration import ParameterRefused, Values, decl
 from xvla_ros.nodes.parameters.sim import SIM_PARAMETERS, check, settings
 from xvla_ros.nodes.process import EXIT_FAILED, run
 from xvla_ros.nodes.sim_loop import PeriodicThread
+from xvla_ros.nodes.sim_pictures import image_msg, jpeg_msg
 from xvla_ros.sim import cameras
 from xvla_ros.sim.controller import TrajectoryController, TrajectoryRefused
 from xvla_ros.sim.device import COMMAND_PERIOD, LONGEST_ADVANCE, SimulatedRobot
@@ -267,10 +264,10 @@ class SimNode(Node):
             picture = self._robot.world.render(name, snapshot)
         header = Header(stamp=stamp, frame_id=f"{self._settings.robot_name}/camera_{name}")
         if raw:
-            self._raw[name].publish(_image(header, picture))
+            self._raw[name].publish(image_msg(header, picture))
         if compressed:
             quality = self._settings.jpeg_quality
-            self._compressed[name].publish(_jpeg(header, picture, quality))
+            self._compressed[name].publish(jpeg_msg(header, picture, quality))
         self._frames[name] += 1
 
     # ------------------------------------------------------------------ reports
@@ -326,27 +323,6 @@ def _xs_interface() -> type[XsInterface]:
             "make test-interfaces"
         ) from error
     return XsInterface
-
-
-def _image(header: Header, picture: NDArray[np.uint8]) -> Image:
-    height, width, _ = picture.shape
-    return Image(
-        header=header,
-        height=height,
-        width=width,
-        encoding="rgb8",
-        step=3 * width,
-        data=array.array("B", picture.tobytes()),
-    )
-
-
-def _jpeg(header: Header, picture: NDArray[np.uint8], quality: int) -> CompressedImage:
-    _, data = cv2.imencode(
-        ".jpg", cv2.cvtColor(picture, cv2.COLOR_RGB2BGR), [cv2.IMWRITE_JPEG_QUALITY, quality]
-    )
-    return CompressedImage(
-        header=header, format="rgb8; jpeg compressed bgr8", data=array.array("B", data.tobytes())
-    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
