@@ -18,13 +18,14 @@ from numpy.typing import NDArray
 
 from xvla_ros import ee6d
 from xvla_ros.geometry import Pose
-from xvla_ros.model.checkpoint import CheckpointError, load_checkpoint, weights_hash
+from xvla_ros.model.checkpoint import CheckpointError, load_checkpoint
 from xvla_ros.model.config import CONFIG_FILE, VIEWS, XVLAConfig
 from xvla_ros.model.domain import BRIDGE, Domain, find_domain
 from xvla_ros.model.processor import PREPROCESSOR_FILE, TOKENIZER_FILE, Processor
 from xvla_ros.model.quantized import quantize_linears
 from xvla_ros.model.sampler import Guide
 from xvla_ros.model.time_grid import DEFAULT_STEPS
+from xvla_ros.model.weights_hash import weights_hash
 from xvla_ros.model.xvla import XVLA
 from xvla_ros.runtime.context import ContextMaker
 from xvla_ros.runtime.device import Device, resolve_device
