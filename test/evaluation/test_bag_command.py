@@ -82,6 +82,11 @@ def test_times_are_in_a_file_of_their_own(once):
     timing = json.loads((once / "timing.json").read_text())
     assert timing["network_ms"]["count"] == 24
     assert timing["overhead_ms"]["p50"] > 0.0
+    mean = timing["per_observation"]
+    assert mean["network_ms"] > 0.0
+    assert mean["total_over_network"] == pytest.approx(
+        1.0 + mean["beside_ms"] / mean["network_ms"], abs=1e-3
+    )
     text = (once / "summary.json").read_text()
     assert "network_ms" not in text
     assert "overhead_ms" not in text
@@ -185,6 +190,6 @@ def test_a_recording_that_carries_its_parameters_needs_no_file():
     chosen = plan(None, None, resources.demo_model(), {}).for_bag({PARAMETERS_KEY: text})
     (view,) = chosen.wanted.cameras
     assert (view.topic, view.rotate_180) == ("/wrist/image_raw", True)
-    assert chosen.settings.instruction == "open the drawer"
+    assert (chosen.told, chosen.settings.instruction) == ("open the drawer", "")
     told = plan(None, None, resources.demo_model(), {"instruction": "close it"})
     assert told.for_bag({PARAMETERS_KEY: text}).settings.instruction == "close it"

@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 
 from xvla_ros.arm.kinematics import WidowX250s
-from xvla_ros.evaluation.bag import files
+from xvla_ros.evaluation.bag import files, storage
 from xvla_ros.evaluation.bag.discovery import discover
 from xvla_ros.evaluation.bag.reader import Bag
 from xvla_ros.evaluation.bag.source import BagRecording
 from xvla_ros.evaluation.bag_settings import ModelOptions, Plan
 from xvla_ros.evaluation.open_loop import OpenLoop, OpenLoopSettings, noise_seed
+from xvla_ros.msg import PolicyStatus
 from xvla_ros.scheduler.params import ExecutorParams, LimitParams
 
 ARM = WidowX250s()
@@ -153,6 +154,45 @@ def test_a_fixed_seed_is_given_to_every_chunk_as_by_the_node(folder, turner):
     policy = turner.Turner()
     outcomes(folder, policy, settings=OpenLoopSettings(fixed_seed=7))
     assert {seen.seed for seen in policy.seen} == {7}
+
+
+def test_while_the_recorded_policy_had_nothing_to_do_nothing_is_predicted(
+    bags, live_bag, turner, tmp_path
+):
+    told = [(0.0, ""), (2.0, "lift the cube"), (5.0, ""), (6.0, "put it down")]
+    status = [
+        live_bag.record("/xvla_policy/status", PolicyStatus(instruction=text), bags.START + time)
+        for time, text in told
+    ]
+    normal = [
+        storage.Record(
+            m.topic,
+            m.message.__msgtype__,
+            bags.ns(m.time),
+            bytes(bags.STORE.serialize_cdr(m.message, m.message.__msgtype__)),
+        )
+        for m in bags.normal(8.0)
+        if m.topic != bags.TOLD
+    ]
+    storage.write(tmp_path / "bag", [*normal, *status])
+    policy = turner.Turner()
+    found = outcomes(tmp_path / "bag", policy)
+    spans = {
+        text: [
+            o.moment.stamp - bags.START
+            for o in found
+            if o.moment.chunks[0].provenance.instruction == text
+        ]
+        for _, text in told
+    }
+    assert spans[""] == []
+    lifting = spans["lift the cube"]
+    np.testing.assert_allclose(lifting, 1.9 + 0.5 * np.arange(7), atol=1e-6)
+    assert min(spans["put it down"]) >= 5.9
+    # What the arm did when the policy's task was over says nothing about the policy.
+    last = next(o for o in found if o.moment.stamp - bags.START == lifting[-2])
+    known = np.isfinite(last.truth.positions[:, 0])
+    assert known.tolist() == [True] * 3 + [False] * 27
 
 
 def test_what_is_known_is_not_predicted_again_and_the_rest_is_the_same(folder, turner):

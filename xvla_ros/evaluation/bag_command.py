@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -86,6 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
             arguments.jobs, bar.show
         )
     print_summary(summary)
+    print_timing(arguments.out)
     if not arguments.no_report:
         write_report(arguments.out)
     print(f"written to {arguments.out}")
@@ -165,6 +167,19 @@ def print_summary(summary: dict[str, Any]) -> None:
     )
     for reason, count in summary["refusals"].items():
         console.print(f"refused: {count} chunks, {reason}")
+
+
+def print_timing(out: Path) -> None:
+    """How long an observation took: the network, and everything else."""
+    from xvla_ros.evaluation.result import TIMING
+
+    found = json.loads((out / TIMING).read_text(encoding="utf-8")).get("per_observation")
+    if found is not None:
+        print(
+            f"per observation: network {found['network_ms']:.1f} ms, beside it "
+            f"{found['beside_ms']:.1f} ms, together {found['total_over_network']:.2f} times the "
+            "network's own time"
+        )
 
 
 def _title(summary: dict[str, Any]) -> str:

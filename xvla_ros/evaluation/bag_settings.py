@@ -46,6 +46,8 @@ class Plan:
     """A parameter file was given: what a bag says about its own parameters is not asked."""
     values: Mapping[str, Values] = field(default_factory=dict)
     """All parameters by section, defaults included."""
+    told: str = ""
+    """Instruction in the bag's own parameters, where no topic of it says any."""
 
     def for_bag(self, custom: Mapping[str, str]) -> Plan:
         """The plan with the cameras and the instruction that the recorded nodes had.
@@ -61,12 +63,8 @@ class Plan:
             return self
         found = read_text(text, f"custom data {PARAMETERS_KEY}", SECTIONS)
         values = {**defaults(policy.POLICY_PARAMETERS), **found[names.POLICY_NODE]}
-        settings = self.settings
-        instruction = str(values["instruction"])
-        if not settings.instruction and instruction:
-            settings = replace(settings, instruction=instruction)
         wanted = replace(_wanted(found, values, {}), any_transport=True)
-        return replace(self, wanted=wanted, settings=settings)
+        return replace(self, wanted=wanted, told=str(values["instruction"]))
 
 
 def plan(

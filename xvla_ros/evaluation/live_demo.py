@@ -6,30 +6,19 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-
-import rclpy
-from diagnostic_msgs.msg import DiagnosticArray
-from geometry_msgs.msg import PoseStamped
-from rclpy.context import Context
-from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
-from rclpy.node import Node
-from rclpy.signals import SignalHandlerOptions
-from sensor_msgs.msg import JointState
-from trajectory_msgs.msg import JointTrajectory
 
 from xvla_ros import names
 from xvla_ros.evaluation.bag import storage as bag
 from xvla_ros.evaluation.demo import BAG, Run
 from xvla_ros.evaluation.episode import Episode
 from xvla_ros.evaluation.live_conductor import LiveConductor, NotRunning
+from xvla_ros.evaluation.live_record import ask_all, custom_data, recorder_of, spinning
 from xvla_ros.evaluation.live_recorder import LiveRecorder
-from xvla_ros.msg import ActionChunk, Plan, PolicyStatus, SchedulerStatus, WorldState
 from xvla_ros.nodes.bringup import Arguments, BringUp, describe
 from xvla_ros.nodes.supervisor import Supervisor
-from xvla_ros.parameters.policy import SLOTS
 
 LOGS = "log"
 _START_S = 120.0
@@ -73,18 +62,14 @@ def run(options: Options, said: Callable[[str], None], done: Callable[[Episode],
     with contextlib.ExitStack() as stack:
         supervisor = stack.enter_context(Supervisor(bringup, options.out / LOGS))
         supervisor.wait_until_up(_START_S)
-        node = stack.enter_context(_spinning(domain))
+        node = stack.enter_context(spinning("xvla_demo"))
         conductor = LiveConductor(node, lambda: _complain(supervisor))
         conductor.wait_until_ready(_START_S)
-        cameras = conductor.parameters(
-            names.POLICY_NODE, [f"cameras.{slot}.topic" for slot in range(SLOTS)]
-        )
+        asked = ask_all(node, _START_S, threading.Event())
         rate = conductor.parameters(names.SCHEDULER_NODE, ["command_rate_hz"])[0]
-        robot = conductor.parameters(names.SCHEDULER_NODE, ["robot_name"])[0]
-        images = [str(topic) for topic in cameras if topic]
-        recorder = LiveRecorder(node, _topics(str(robot)), images)
+        recorder = recorder_of(node, asked[names.POLICY_NODE])
         episodes, fault = _play(conductor, recorder, options, done)
-    bag.write(options.out / BAG, recorder.close())
+    bag.write(options.out / BAG, recorder.close(), custom_data(asked))
     return Run(options.task, episodes, recorder.images_dropped, float(rate), fault)
 
 
@@ -130,51 +115,6 @@ def _without_instruction(bringup: BringUp) -> BringUp:
     return replace(bringup, processes=processes)
 
 
-def _topics(robot: str) -> list[tuple[str, type]]:
-    """Everything but the images."""
-    return [
-        (names.joint_states(robot), JointState),
-        (names.arm_trajectory(robot), JointTrajectory),
-        (names.gripper_trajectory(robot), JointTrajectory),
-        (names.ACTION_CHUNK, ActionChunk),
-        (names.PLAN, Plan),
-        (names.DIAGNOSTICS, DiagnosticArray),
-        (names.of(names.POLICY_NODE, names.STATUS), PolicyStatus),
-        (names.of(names.SCHEDULER_NODE, names.STATUS), SchedulerStatus),
-        (names.of(names.SCHEDULER_NODE, names.TARGET_POSE), PoseStamped),
-        (names.of(names.SCHEDULER_NODE, names.CURRENT_POSE), PoseStamped),
-        (names.of(names.SIM_NODE, names.WORLD_STATE), WorldState),
-    ]
-
-
 def _complain(supervisor: Supervisor) -> None:
     if supervisor.faults:
         raise NotRunning(supervisor.faults[0])
-
-
-@contextlib.contextmanager
-def _spinning(domain: int) -> Iterator[Node]:
-    """A node that another thread spins; Ctrl-C reaches the caller, not ROS."""
-    context = Context()
-    rclpy.init(
-        args=[],
-        context=context,
-        domain_id=domain,
-        signal_handler_options=SignalHandlerOptions.NO,
-    )
-    node = Node(f"xvla_demo_{os.getpid()}", context=context, use_global_arguments=False)
-    executor = SingleThreadedExecutor(context=context)
-    executor.add_node(node)
-
-    def spin() -> None:
-        with contextlib.suppress(ExternalShutdownException):
-            executor.spin()
-
-    thread = threading.Thread(target=spin, name="demo", daemon=True)
-    thread.start()
-    try:
-        yield node
-    finally:
-        context.try_shutdown()
-        thread.join(5.0)
-        node.destroy_node()

@@ -78,7 +78,7 @@ class Player:
         self._shift_ns = shift_ns
         self._fixed = bool(instruction)
         self._told = ""
-        self._first = instruction or discovery.first_instruction(bag, found)
+        self._first = instruction or discovery.initial_instruction(bag, found)
         self._clock = node.create_publisher(Clock, "/clock", _CLOCK_QOS)
         self._instruction = node.create_publisher(
             String, names.of(names.POLICY_NODE, names.INSTRUCTION), qos.INSTRUCTION
@@ -165,10 +165,12 @@ class Player:
                 message = self._bag.decode(raw)
             except BagError:
                 return
-            self._tell(discovery.instruction_of(message, raw.type_name))
+            text = discovery.instruction_of(message, raw.type_name)
+            if text is not None:
+                self._tell(text)
 
     def _tell(self, instruction: str) -> None:
-        if instruction and instruction != self._told:
+        if instruction != self._told:
             self._told = instruction
             self._instruction.publish(String(data=instruction))
 

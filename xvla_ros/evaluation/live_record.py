@@ -28,6 +28,7 @@ from trajectory_msgs.msg import JointTrajectory
 
 from xvla_ros import names
 from xvla_ros.evaluation.bag.discovery import INSTRUCTION_KEY
+from xvla_ros.evaluation.bag.storage import Record
 from xvla_ros.evaluation.bag.stream import StreamWriter
 from xvla_ros.evaluation.bag_settings import PARAMETERS_KEY
 from xvla_ros.evaluation.live_conductor import NotRunning
@@ -86,18 +87,16 @@ def record(options: RecordOptions, stop: threading.Event, said: Callable[[str], 
         asked = ask_all(node, options.wait_s, stop)
         policy = asked[names.POLICY_NODE]
         writer = StreamWriter(options.out)
-        topics, images = topics_of(policy, raw=options.raw)
-        recorder = LiveRecorder(
+        recorder = recorder_of(
             node,
-            topics,
-            images,
-            options.jpeg_quality,
+            policy,
+            raw=options.raw,
+            quality=options.jpeg_quality,
             sink=writer.put,
             clock=lambda: int(node.get_clock().now().nanoseconds),
-            latched=(_TF_STATIC, names.of(names.POLICY_NODE, names.INSTRUCTION)),
         )
         recorder.keep_images = True
-        said(f"recording {len(topics) + len(images)} topics to {options.out}")
+        said(f"recording {recorder.topics} topics to {options.out}")
         stop.wait()
         recorder.close()
         # Parameters may have been changed meanwhile, or a node may have come later.
@@ -106,6 +105,30 @@ def record(options: RecordOptions, stop: threading.Event, said: Callable[[str], 
         return Recorded(
             options.out, dict(writer.counts), writer.dropped + recorder.images_dropped, asked
         )
+
+
+def recorder_of(
+    node: Node,
+    policy: Values,
+    *,
+    raw: bool = False,
+    quality: int = 85,
+    sink: Callable[[Record], None] | None = None,
+    clock: Callable[[], int] | None = None,
+) -> LiveRecorder:
+    """A recorder of everything that repeats an episode; images once `keep_images` is set.
+
+    Args:
+        node: gets the subscriptions.
+        policy: parameters of the policy node.
+        raw: keep raw images as they are.
+        quality: of the JPEG images.
+        sink: see `LiveRecorder`.
+        clock: see `LiveRecorder`.
+    """
+    topics, images = topics_of(policy, raw=raw)
+    latched = (_TF_STATIC, names.of(names.POLICY_NODE, names.INSTRUCTION))
+    return LiveRecorder(node, topics, images, quality, sink=sink, clock=clock, latched=latched)
 
 
 def topics_of(policy: Values, *, raw: bool) -> tuple[list[tuple[str, type]], list[str]]:

@@ -94,6 +94,11 @@ class LiveRecorder:
         self._worker = threading.Thread(target=self._compress, name="recorder", daemon=True)
         self._worker.start()
 
+    @property
+    def topics(self) -> int:
+        """How many are listened to."""
+        return len(self._subscriptions)
+
     def close(self) -> list[Record]:
         """Ends recording, waits until all images are compressed, and returns what was kept."""
         self.keep_images = False

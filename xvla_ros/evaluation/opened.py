@@ -51,7 +51,8 @@ def open_recording(stack: ExitStack, files: BagFiles, plan: Plan, num_views: int
 def _bag(bag: Bag, plan: Plan, num_views: int) -> Opened:
     own = plan.for_bag(bag.custom)
     found = discover(bag, own.wanted, num_views)
-    recording = BagRecording(bag, found, own.clock, own.settings.instruction)
+    instruction = own.settings.instruction or ("" if found.instruction else own.told)
+    recording = BagRecording(bag, found, own.clock, instruction)
     return Opened(recording, own.settings, lambda: _bag_facts(bag, found), lambda: "")
 
 

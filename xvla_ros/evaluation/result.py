@@ -15,12 +15,19 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from xvla_ros import __version__
-from xvla_ros.evaluation.aggregate import Figures, quantiles, summary_of_bag, summary_of_methods
+from xvla_ros.evaluation.aggregate import (
+    Figures,
+    quantiles,
+    rounded,
+    summary_of_bag,
+    summary_of_methods,
+)
 from xvla_ros.evaluation.table import SCHEMA, join, schema
 from xvla_ros.runtime.interface import Policy
 
 SUMMARY, TIMING, PREDICTIONS = "summary.json", "timing.json", "predictions.parquet"
 COMPLETE, PARTIAL, FAILED = "complete", "partial", "failed"
+_TIMES = ("network_ms", "overhead_ms")
 _LIBRARIES = ("numpy", "torch", "opencv-python-headless", "rosbags", "Pillow")
 
 
@@ -106,11 +113,17 @@ def write_result(
 def write_timing(out: Path, wall_s: float, jobs: int) -> None:
     """Writes timing.json beside the table."""
     table = pq.read_table(out / PREDICTIONS, columns=["network_ms", "overhead_ms"])
-    figures = {
-        name: quantiles(np.array(table[name].to_pylist(), dtype=np.float64))
-        for name in ("network_ms", "overhead_ms")
-    }
-    write_json(out / TIMING, {**figures, "wall_s": round(wall_s, 3), "jobs": jobs})
+    figures = {name: np.array(table[name].to_pylist(), dtype=np.float64) for name in _TIMES}
+    content = {name: quantiles(values) for name, values in figures.items()}
+    network, beside = (float(np.nansum(figures[name])) for name in _TIMES)
+    observations = int(np.isfinite(figures["overhead_ms"]).sum())
+    if observations and network > 0.0:
+        content["per_observation"] = {
+            "network_ms": rounded(network / observations),
+            "beside_ms": rounded(beside / observations),
+            "total_over_network": rounded((network + beside) / network),
+        }
+    write_json(out / TIMING, {**content, "wall_s": round(wall_s, 3), "jobs": jobs})
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,38 +24,39 @@ class JointReader:
     """Reads joint states by name, many with the same names one after another."""
 
     def __init__(self) -> None:
-        self._names: tuple[str, ...] = ()
-        self._order: list[int] | None = None
+        self._names: Sequence[str] = ()
+        self._arm: list[int] | None = None
+        self._finger: int | None = None
+        self._motor: int | None = None
 
     def row(self, names: Sequence[str], positions: Sequence[float]) -> Array | None:
         """Joints (6,) in rad and the gripper's closed fraction (NaN = unknown).
 
         None where the message has not all of the arm's joints, or one is not finite.
         """
-        if tuple(names) != self._names:
-            self._names = tuple(names)
-            self._order = _order(self._names)
-        if self._order is None or len(positions) != len(self._names):
+        if names is not self._names:
+            self._find(names)
+        if self._arm is None or len(positions) != len(self._names):
             return None
-        values = np.asarray(positions, dtype=np.float64)
-        arm = values[self._order[:6]]
-        if not np.isfinite(arm).all():
+        arm = [float(positions[k]) for k in self._arm]
+        if not all(map(math.isfinite, arm)):
             return None
-        return np.append(arm, _closed(self._names, values))
+        return np.array([*arm, self._closed(positions)])
 
+    def _find(self, names: Sequence[str]) -> None:
+        index = {name: k for k, name in enumerate(names)}
+        self._names = names
+        complete = index.keys() >= set(ARM_JOINTS)
+        self._arm = [index[name] for name in ARM_JOINTS] if complete else None
+        self._finger, self._motor = index.get(LEFT_FINGER), index.get(GRIPPER_JOINT)
 
-def _order(names: Sequence[str]) -> list[int] | None:
-    index = {name: k for k, name in enumerate(names)}
-    return [index[name] for name in ARM_JOINTS] if index.keys() >= set(ARM_JOINTS) else None
-
-
-def _closed(names: Sequence[str], values: Array) -> float:
-    """From the left finger, else from the motor; ros2_control's driver leaves the finger NaN."""
-    if LEFT_FINGER in names and np.isfinite(finger := values[names.index(LEFT_FINGER)]):
-        return closed_from_finger(float(finger))
-    if GRIPPER_JOINT in names and np.isfinite(motor := values[names.index(GRIPPER_JOINT)]):
-        return closed_from_finger(finger_from_motor(float(motor)))
-    return float("nan")
+    def _closed(self, positions: Sequence[float]) -> float:
+        """From the left finger, else the motor; ros2_control's driver leaves the finger NaN."""
+        if self._finger is not None and math.isfinite(finger := float(positions[self._finger])):
+            return closed_from_finger(finger)
+        if self._motor is not None and math.isfinite(motor := float(positions[self._motor])):
+            return closed_from_finger(finger_from_motor(motor))
+        return math.nan
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,6 @@ from xvla_ros import names, resources
 PACKAGE = "xvla_ros"
 # Loading a large checkpoint from a cold disk takes minutes.
 _RECORDER_WAIT_S = 600
-_SIM_DRIVERS = ("jtc", "xs")
 LOG_LEVELS = ("debug", "info", "warn", "error", "fatal")
 
 Value = bool | int | float | str
@@ -49,7 +48,7 @@ class Arguments:
         metadata=_says("checkpoint folder; with sim:=true empty = the demonstration checkpoint"),
     )
     device: str = field(default="", metadata=_says("npu[:i], cuda[:i], cpu or auto"))
-    backend: str = field(default="", metadata=_says("driver that is commanded: jtc, xs or none"))
+    backend: str = field(default="", metadata=_says("driver that is commanded, e.g. jtc"))
     sim: bool = field(default=False, metadata=_says("start the simulated robot too"))
     autostart: bool = field(
         default=True,
@@ -270,11 +269,7 @@ def _sim(arguments: Arguments, params_files: Sequence[Path]) -> Process:
         "sim_node",
         names.SIM_NODE,
         params_files,
-        {
-            "publish_clock": arguments.use_sim_time,
-            # The simulated driver speaks what the scheduler is told to.
-            **({"driver": arguments.backend} if arguments.backend in _SIM_DRIVERS else {}),
-        },
+        {"publish_clock": arguments.use_sim_time},
         # A robot that came back by itself, in another pose, would be no test of anything.
         respawn=False,
         lifecycle=False,

@@ -23,13 +23,11 @@ class JointInput:
     Attributes:
         count: messages taken.
         rejected: messages that could not be used.
-        rejection: why the newest message could not be used, or empty.
     """
 
     def __init__(self) -> None:
         self.count = 0
         self.rejected = 0
-        self.rejection = ""
         self._newest: JointMeasurement | None = None
         self._delay = 0.0
         self._arrival = 0.0
@@ -42,11 +40,9 @@ class JointInput:
         """
         try:
             reading = read_joint_state(message.name, message.position, message.velocity)
-        except ValueError as error:
+        except ValueError:
             self.rejected += 1
-            self.rejection = str(error)
             raise
-        self.rejection = ""
         stamp = seconds(message.header.stamp)
         self.count += 1
         self._delay = now - stamp

@@ -7,7 +7,7 @@ what was found, to be kept and changed.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -124,19 +124,37 @@ def discover(bag: Bag, wanted: Wanted | None = None, most_views: int = SLOTS) ->
     return Found(views, joints, instruction, episode, tuple(warnings))
 
 
-def instruction_of(message: Any, type_name: str) -> str:
-    """The instruction that a message of an instruction topic tells."""
-    return str(getattr(message, _INSTRUCTION_FIELDS[type_name])).strip()
+def instruction_of(message: Any, type_name: str) -> str | None:
+    """The instruction that a message of an instruction topic tells.
+
+    Empty where it says that there is nothing to do, which only a policy's status does; None where
+    it says nothing.
+    """
+    text = str(getattr(message, _INSTRUCTION_FIELDS[type_name])).strip()
+    return text if text or type_name == POLICY_STATUS else None
 
 
 def first_instruction(bag: Bag, found: Found) -> str:
-    """The first instruction in a bag, or empty: what holds before it is told, too."""
+    """The first instruction in a bag, or empty."""
     if found.instruction is not None:
-        for raw in bag.messages([found.instruction.name]):
-            text = instruction_of(bag.decode(raw), raw.type_name)
-            if text:
-                return text
+        text = next(filter(None, _instructions(bag, found.instruction)), "")
+        if text:
+            return text
     return bag.custom.get(INSTRUCTION_KEY, "").strip()
+
+
+def initial_instruction(bag: Bag, found: Found) -> str:
+    """What holds at the beginning of a bag: the first that is told, be it that nothing is to do."""
+    if found.instruction is not None:
+        text = next((t for t in _instructions(bag, found.instruction) if t is not None), None)
+        if text is not None:
+            return text
+    return first_instruction(bag, found)
+
+
+def _instructions(bag: Bag, topic: Topic) -> Iterator[str | None]:
+    for raw in bag.messages([topic.name]):
+        yield instruction_of(bag.decode(raw), raw.type_name)
 
 
 def as_yaml(found: Found, instruction: str = "") -> str:
@@ -284,6 +302,10 @@ def _words(items: Iterable[str]) -> str:
 
 
 def _find_instruction(bag: Bag) -> Topic | None:
+    for topic in bag.topics.values():
+        # A policy's status also says when there was nothing to do.
+        if topic.type_name == POLICY_STATUS and any(_instructions(bag, topic)):
+            return topic
     named = [
         topic
         for topic in bag.topics.values()
@@ -293,11 +315,7 @@ def _find_instruction(bag: Bag) -> Topic | None:
     named.sort(key=lambda topic: ("instruction" not in topic.name.lower(), -topic.count))
     if named:
         return named[0]
-    for kind in (ACTION_CHUNK, POLICY_STATUS):
-        for topic in bag.topics.values():
-            if topic.type_name == kind and topic.count:
-                return topic
-    return None
+    return next((t for t in bag.topics.values() if t.type_name == ACTION_CHUNK and t.count), None)
 
 
 def _find_episode(bag: Bag) -> Topic | None:

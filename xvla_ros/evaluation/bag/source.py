@@ -64,7 +64,7 @@ class BagRecording:
         self._notes: list[str] = list(found.warnings)
         self.views: tuple[View, ...] = found.views
         self.joints_topic = found.joint_states
-        self.first_instruction = instruction or discovery.first_instruction(bag, found)
+        self.first_instruction = instruction or discovery.initial_instruction(bag, found)
         self.start_ns = bag.start_ns
         self.duration = bag.duration
         self.shift_ns = self._find_shift()
@@ -146,7 +146,7 @@ class BagRecording:
 
     def _instruction(self, raw: Raw) -> InstructionSeen | None:
         text = discovery.instruction_of(self._bag.decode(raw), raw.type_name)
-        return InstructionSeen(self._time(raw), text) if text else None
+        return None if text is None else InstructionSeen(self._time(raw), text)
 
     def _episode(self, raw: Raw) -> EpisodeSeen:
         message = self._bag.decode(raw)

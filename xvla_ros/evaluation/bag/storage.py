@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -59,12 +59,14 @@ def own_types() -> dict[str, Any]:
     return types
 
 
-def write(folder: Path, records: Iterable[Record]) -> None:
-    """Writes a bag in order of time; a bag that is already there is replaced."""
+def write(folder: Path, records: Iterable[Record], custom: Mapping[str, str] | None = None) -> None:
+    """Writes a bag in order of time, with custom data; one that is already there is replaced."""
     if folder.exists():
         shutil.rmtree(folder)
     store = typestore()
     with Writer(folder, version=9, storage_plugin=StoragePlugin.MCAP) as writer:
+        for key, value in (custom or {}).items():
+            writer.set_custom_data(key, value)
         connections: dict[str, Any] = {}
         for record in sorted(records, key=lambda record: record.time_ns):
             if record.topic not in connections:
