@@ -39,6 +39,7 @@ help:
 	@echo 'make test   lint, types and the whole test suite'
 	@echo 'make venv   .venv with every dependency, ROS 2 included'
 	@echo 'make build  messages and package, built with colcon into install/'
+	@echo 'make test-interfaces  messages of Interbotix'"'"' driver, for its tests and driver:=xs in simulation'
 	@echo 'make lint   ruff and mypy only'
 	@echo 'make clean  removes build/, install/, log/ and caches; make distclean .venv and out/ too'
 	@echo 'Variables: PYTHON=$(PYTHON) TORCH=$(TORCH) TORCH_PIP_ARGS= DEMO_ARGS= PYTEST_ARGS='
@@ -68,9 +69,31 @@ $(STAMP)-build: $(STAMP)-venv CMakeLists.txt package.xml scripts/link_install.py
 	@$(BIN)/python scripts/link_install.py '$(PREFIX)'
 	@touch $@
 
-.PHONY: venv build demo test lint pytest clean distclean
+# The driver's messages, for the tests of its back end; the real package goes first where it is.
+TEST_INTERFACES := test/interbotix_xs_msgs
+TEST_BUILD := $(CURDIR)/build/interbotix_xs_msgs
+TEST_PREFIX := $(TEST_BUILD)/install/interbotix_xs_msgs
+
+$(STAMP)-test-interfaces: $(STAMP)-build $(wildcard $(TEST_INTERFACES)/*.txt \
+    $(TEST_INTERFACES)/*.xml $(TEST_INTERFACES)/msg/* $(TEST_INTERFACES)/srv/*)
+	@rm -rf $(TEST_BUILD) $(VENV)/lib/python*/site-packages/_interbotix_xs_msgs*
+	@if ! $(BIN)/python -c 'import interbotix_xs_msgs.srv' 2>/dev/null; then \
+	  echo 'Building the messages of the tests (half a minute, once) ...'; \
+	  export MAKEFLAGS= AMENT_PREFIX_PATH='$(VENV)' CMAKE_PREFIX_PATH='$(VENV)' PATH="$(BIN):$$PATH"; \
+	  { cmake -S $(TEST_INTERFACES) -B $(TEST_BUILD) -DBUILD_TESTING=OFF \
+	      -DCMAKE_INSTALL_PREFIX='$(TEST_PREFIX)' '-DPython3_EXECUTABLE=$(BIN)/python' \
+	      -DCMAKE_C_FLAGS=-O0 -DCMAKE_CXX_FLAGS=-O0 && \
+	    cmake --build $(TEST_BUILD) --parallel && \
+	    cmake --install $(TEST_BUILD); } > $(VENV)/test-interfaces.log 2>&1 || \
+	    { tail -n 40 $(VENV)/test-interfaces.log; exit 1; }; \
+	  $(BIN)/python scripts/link_install.py '$(TEST_PREFIX)'; \
+	fi
+	@touch $@
+
+.PHONY: venv build test-interfaces demo test lint pytest clean distclean
 venv: $(STAMP)-venv
 build: $(STAMP)-build
+test-interfaces: $(STAMP)-test-interfaces
 
 demo: build
 	@$(BIN)/xvla demo $(DEMO_ARGS)
@@ -80,13 +103,14 @@ lint: venv
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/mypy
 
-pytest: build
+pytest: build test-interfaces
 	$(BIN)/python -m pytest --quiet --timeout 300 --durations 10 $(PYTEST_ARGS)
 
 test: lint pytest
 
 clean:
-	rm -rf build install log .pytest_cache .mypy_cache .ruff_cache .hypothesis $(STAMP)-build
+	rm -rf build install log .pytest_cache .mypy_cache .ruff_cache .hypothesis $(STAMP)-build \
+	  $(STAMP)-test-interfaces $(VENV)/lib/python*/site-packages/_interbotix_xs_msgs*
 	find xvla_ros test scripts -name __pycache__ -prune -exec rm -rf {} +
 
 distclean: clean

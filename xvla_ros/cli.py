@@ -47,6 +47,10 @@ COMMANDS = {
         "xvla_ros.evaluation.replay_command",
         "play a recording into the real nodes without moving anything, and report",
     ),
+    "verify": (
+        "xvla_ros.evaluation.verify_command",
+        "compare devices, number formats and time grids of one model",
+    ),
     "train-demo": ("xvla_ros.training.command", "make the demo checkpoint again"),
 }
 

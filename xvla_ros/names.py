@@ -79,6 +79,21 @@ def gripper_trajectory(robot: str = ROBOT) -> str:
     return f"/{robot}/gripper_controller/joint_trajectory"
 
 
+def xs_joint_group(robot: str = ROBOT) -> str:
+    """Topic of xs_sdk for commands to a group of joints."""
+    return f"/{robot}/commands/joint_group"
+
+
+def xs_joint_single(robot: str = ROBOT) -> str:
+    """Topic of xs_sdk for commands to one joint."""
+    return f"/{robot}/commands/joint_single"
+
+
+def xs_service(service: str, robot: str = ROBOT) -> str:
+    """Full name of one of xs_sdk's services, e.g. get_robot_info."""
+    return f"/{robot}/{service}"
+
+
 def base_frame(robot: str = ROBOT) -> str:
     """Frame in which every pose of the package is given."""
     return f"{robot}/{BASE_LINK}"

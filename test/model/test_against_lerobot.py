@@ -18,7 +18,7 @@ def largest(a: Tensor, b: Tensor) -> float:
 
 
 @pytest.mark.parametrize(
-    ("stages", "side"), [("three_stages", 93), ("three_stages", 96), ("four_stages", 100)]
+    ("stages", "side"), [("THREE_STAGES", 93), ("THREE_STAGES", 96), ("FOUR_STAGES", 100)]
 )
 @pytest.mark.parametrize("steps", [1, 10])
 def test_a_chunk_is_the_same(make, lerobot, stages, side, steps) -> None:

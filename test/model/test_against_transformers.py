@@ -48,7 +48,7 @@ def florence(config):
     return transformers.Florence2Model(settings).eval()
 
 
-@pytest.fixture(params=["three_stages", "four_stages"])
+@pytest.fixture(params=["THREE_STAGES", "FOUR_STAGES"])
 def pair(request, make, tmp_path, write_json):
     config = make.sizes(getattr(make, request.param))
     theirs = florence(config)

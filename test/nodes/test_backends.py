@@ -37,5 +37,5 @@ def test_braking_stays_inside_the_joint_limits():
 
 
 def test_an_unknown_back_end_names_those_there_are(ros):
-    with pytest.raises(BackendError, match="no back end 'xs'; there is jtc"):
-        make_backend("xs", ros.node(), "wx250s")
+    with pytest.raises(BackendError, match="no back end 'moveit'; there is jtc, xs, none"):
+        make_backend("moveit", ros.node(), {})

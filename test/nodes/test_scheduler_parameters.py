@@ -69,7 +69,7 @@ def test_a_speed_beyond_its_range_and_an_unknown_strategy_are_refused():
     with pytest.raises(ParameterRefused, match="did you mean 'timestamp'"):
         parameter("strategy").check("timestamps")
     with pytest.raises(ParameterRefused, match="allowed is one of jtc"):
-        parameter("backend").check("xs")
+        parameter("backend").check("moveit")
 
 
 def test_every_parameter_is_described_and_every_number_has_a_range():

@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from tokenizers import (
-    Tokenizer,
-    models,
-    pre_tokenizers,
-    processors,
-)
 
 from xvla_ros import ee6d
 from xvla_ros.geometry import Pose, so3_exp
 from xvla_ros.model.checkpoint import CheckpointError, load_checkpoint, save_checkpoint
-from xvla_ros.model.config import TextConfig, VisionConfig, XVLAConfig
-from xvla_ros.model.processor import ImageTransform, Processor, write_preprocessor_config
+from xvla_ros.model.processor import Processor
 from xvla_ros.model.time_grid import uniform_grid
 from xvla_ros.model.xvla import XVLA, VisionLanguageModel
 from xvla_ros.runtime.device import DeviceError
@@ -29,57 +23,13 @@ from xvla_ros.runtime.policy import Policy, PolicyInput, PredictionError, load_p
 
 # R_ee = R_state @ D of BridgeData.
 D = np.array([[0.0, 0.0, 1.0], [0.0, 1.0, 0.0], [-1.0, 0.0, 0.0]])
-WORDS = ["<s>", "<pad>", "</s>", "<unk>", "pick", "up", "the", "red", "cube"]
-CONFIG = XVLAConfig(
-    hidden_size=48,
-    depth=2,
-    num_heads=4,
-    num_domains=12,
-    len_soft_prompts=4,
-    num_actions=30,
-    projection_dim=32,
-    text=TextConfig(
-        vocab_size=20,
-        d_model=32,
-        encoder_layers=1,
-        encoder_attention_heads=2,
-        encoder_ffn_dim=64,
-        max_position_embeddings=96,
-    ),
-    vision=VisionConfig(
-        dim_embed=(16, 32),
-        depths=(1, 1),
-        num_heads=(2, 4),
-        num_groups=(2, 4),
-        patch_size=(7, 3),
-        patch_stride=(4, 4),
-        patch_padding=(3, 1),
-        patch_prenorm=(False, True),
-        window_size=4,
-        max_pos_embeddings=6,
-        max_temporal_embeddings=2,
-    ),
-)
 POSE = Pose(np.array([0.25, -0.05, 0.12]), so3_exp([0.1, 0.2, 0.3]) @ D)
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
+def made(tmp_path_factory, make):
     """A model folder with random weights whose rotations are near the identity state."""
-    folder = tmp_path_factory.mktemp("model")
-    torch.manual_seed(3)
-    model = XVLA(CONFIG)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(0.05 * torch.randn_like(parameter))
-        model.transformer.action_decoder.bias.weight[:, 3:9] += torch.tensor([1.0, 0, 0, 1, 0, 0])
-    save_checkpoint(model, folder)
-    write_preprocessor_config(folder, ImageTransform(size=48))
-    tokenizer = Tokenizer(models.WordLevel({w: i for i, w in enumerate(WORDS)}, "<unk>"))
-    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    tokenizer.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0))
-    tokenizer.save(str(folder / "tokenizer.json"))
-    return folder
+    return make.folder(tmp_path_factory.mktemp("model"))
 
 
 @pytest.fixture
@@ -339,9 +289,9 @@ def test_another_domain_brings_its_own_conventions(folder) -> None:
     assert np.allclose(prediction.gripper, 1.0 - prediction.raw[:, 9])
 
 
-def test_a_network_with_a_longer_state_gets_zeros_there(folder) -> None:
+def test_a_network_with_a_longer_state_gets_zeros_there(make, folder) -> None:
     torch.manual_seed(0)
-    save_checkpoint(XVLA(XVLAConfig(**(vars(CONFIG) | {"dim_proprio": 32}))), folder)
+    save_checkpoint(XVLA(replace(make.SMALLEST, dim_proprio=32)), folder)
 
     assert load(folder).predict(observation()).raw.shape == (30, 20)
 
@@ -408,10 +358,10 @@ def test_files_that_do_not_fit_together_are_named(folder, name, values, words) -
 
 def test_a_tokenizer_of_another_model_is_named(folder) -> None:
     content = json.loads((folder / "tokenizer.json").read_text())
-    content["model"]["vocab"] |= {f"word{i}": 9 + i for i in range(30)}
+    content["model"]["vocab"] |= {f"word{i}": 288 + i for i in range(30)}
     (folder / "tokenizer.json").write_text(json.dumps(content))
 
-    with pytest.raises(CheckpointError, match=r"tokenizer\.json: 39 tokens.*vocab_size = 20"):
+    with pytest.raises(CheckpointError, match=r"tokenizer\.json: 318 tokens.*vocab_size = 300"):
         load(folder)
 
 

@@ -19,6 +19,12 @@ from xvla_ros.arm.gripper import finger_from_closed, finger_from_motor
 
 Array = NDArray[np.float64]
 
+# A joint may be pushed a little beyond its limits. Interbotix' driver publishes -pi for what it
+# could not read.
+_BEYOND = 0.2
+_LOWEST = np.array(c.JOINT_LOWER) - _BEYOND
+_HIGHEST = np.array(c.JOINT_UPPER) + _BEYOND
+
 
 @dataclass(frozen=True)
 class TrajectoryPoint:
@@ -78,7 +84,8 @@ def read_joint_state(
         velocities: one per name, or empty (Interbotix' simulated driver sends none).
 
     Raises:
-        ValueError: an arm joint is missing or not finite, or the lengths differ.
+        ValueError: an arm joint is missing, not finite or where it cannot be, or the lengths
+            differ.
     """
     if len(positions) != len(names):
         raise ValueError(f"joint state has {len(names)} names but {len(positions)} positions")
@@ -91,6 +98,13 @@ def read_joint_state(
     if not np.isfinite(joints).all():
         bad = c.ARM_JOINTS[int(np.argmin(np.isfinite(joints)))]
         raise ValueError(f"joint state gives {bad} = {positions[index[bad]]}")
+    outside = (joints < _LOWEST) | (joints > _HIGHEST)
+    if outside.any():
+        i = int(np.argmax(outside))
+        raise ValueError(
+            f"joint state gives {c.ARM_JOINTS[i]} = {joints[i]:.3f} rad, where it cannot be: a "
+            "motor does not answer its driver, or it is another arm"
+        )
     speed = None
     if len(velocities) == len(names):
         speed = np.array([velocities[i] for i in order], dtype=np.float64)

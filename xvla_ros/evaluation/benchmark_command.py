@@ -6,12 +6,18 @@ import argparse
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from xvla_ros.evaluation import benchmark_model_command
+from xvla_ros.evaluation.soak import command as sequences
+
 if TYPE_CHECKING:
     # What `add_subparsers` returns has no public name.
     Kinds = argparse._SubParsersAction[argparse.ArgumentParser]
 
 # Each adds the parser of one sub-command; their modules import what they measure only in `run`.
-PARTS: tuple[Callable[[Kinds], None], ...] = ()
+PARTS: tuple[Callable[[Kinds], None], ...] = (
+    benchmark_model_command.add_parser,
+    sequences.add_parser,
+)
 
 
 def add_parser(subparsers: Kinds) -> None:

@@ -16,6 +16,7 @@ from xvla_ros import names, resources
 PACKAGE = "xvla_ros"
 # Loading a large checkpoint from a cold disk takes minutes.
 _RECORDER_WAIT_S = 600
+_SIM_DRIVERS = ("jtc", "xs")
 LOG_LEVELS = ("debug", "info", "warn", "error", "fatal")
 
 Value = bool | int | float | str
@@ -48,7 +49,7 @@ class Arguments:
         metadata=_says("checkpoint folder; with sim:=true empty = the demonstration checkpoint"),
     )
     device: str = field(default="", metadata=_says("npu[:i], cuda[:i], cpu or auto"))
-    backend: str = field(default="", metadata=_says("driver that is commanded, e.g. jtc"))
+    backend: str = field(default="", metadata=_says("driver that is commanded: jtc, xs or none"))
     sim: bool = field(default=False, metadata=_says("start the simulated robot too"))
     autostart: bool = field(
         default=True,
@@ -269,7 +270,11 @@ def _sim(arguments: Arguments, params_files: Sequence[Path]) -> Process:
         "sim_node",
         names.SIM_NODE,
         params_files,
-        {"publish_clock": arguments.use_sim_time},
+        {
+            "publish_clock": arguments.use_sim_time,
+            # The simulated driver speaks what the scheduler is told to.
+            **({"driver": arguments.backend} if arguments.backend in _SIM_DRIVERS else {}),
+        },
         # A robot that came back by itself, in another pose, would be no test of anything.
         respawn=False,
         lifecycle=False,

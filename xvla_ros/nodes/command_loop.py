@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from xvla_ros.nodes.joint_input import JointInput
 from xvla_ros.nodes.last_command import LastCommand
 from xvla_ros.scheduler.arm_io import ArmCommand, HeldCommand, JointMeasurement, Outcome
 from xvla_ros.scheduler.executor import ArmExecutor
+from xvla_ros.scheduler.setpoint import SchedulerState
 
 _REST_S = 1.0
 _DRAIN_S = 0.3
@@ -65,9 +67,22 @@ class CommandLoop:
         fault = self.hardware_fault()
         if fault and not self.executor.scheduler.stopped:
             self.stop(fault)
-        command = self.executor.tick(self._clock(), self.measurement())
-        self._send(command)
+        measured = self.measurement()
+        command = self.executor.tick(self._clock(), measured)
+        sent = self._send(command)
+        if fault:
+            self._end_actuation()
+        suspended = command.state is SchedulerState.SUSPENDED
+        self.backend.watch(None if suspended else measured, sent)
+        if suspended and self.joints.rejection:
+            return replace(command, message=f"{command.message}: {self.joints.rejection}")
         return command
+
+    def _end_actuation(self) -> None:
+        """Once the arm rests: a motor that is mended must not find a command waiting for it."""
+        resting = not self.executor.moving and not self.executor.scheduler.executing
+        if self.executor.actuating and resting:
+            self.executor.set_actuation(False, self._clock(), None)
 
     def submit(self, message: ActionChunk) -> None:
         """Takes a chunk over.
@@ -84,14 +99,14 @@ class CommandLoop:
 
     def set_actuation(self, on: bool) -> Outcome:
         """Switches commands to the arm on or off."""
-        if on and not self.backend.listeners():
-            return Outcome(False, "no driver listens to the commands")
+        if on and (reason := self.backend.missing()):
+            return Outcome(False, reason)
         return self.executor.set_actuation(on, self._clock(), self.measurement())
 
     def go_to(self, joints: Sequence[float], name: str) -> Outcome:
         """Moves to joint angles (6,), slowly."""
-        if not self.backend.listeners():
-            return Outcome(False, "no driver listens to the commands")
+        if reason := self.backend.missing():
+            return Outcome(False, reason)
         target = np.array(joints, dtype=np.float64)
         return self.executor.go_to(target, self._clock(), self.measurement(), name)
 

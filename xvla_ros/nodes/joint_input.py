@@ -23,11 +23,13 @@ class JointInput:
     Attributes:
         count: messages taken.
         rejected: messages that could not be used.
+        rejection: why the newest message could not be used, or empty.
     """
 
     def __init__(self) -> None:
         self.count = 0
         self.rejected = 0
+        self.rejection = ""
         self._newest: JointMeasurement | None = None
         self._delay = 0.0
         self._arrival = 0.0
@@ -40,9 +42,11 @@ class JointInput:
         """
         try:
             reading = read_joint_state(message.name, message.position, message.velocity)
-        except ValueError:
+        except ValueError as error:
             self.rejected += 1
+            self.rejection = str(error)
             raise
+        self.rejection = ""
         stamp = seconds(message.header.stamp)
         self.count += 1
         self._delay = now - stamp

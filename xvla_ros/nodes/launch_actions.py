@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import launch
+from ament_index_python.packages import PackageNotFoundError, get_package_share_directory
 from launch.actions import (
     DeclareLaunchArgument,
     EmitEvent,
+    GroupAction,
+    IncludeLaunchDescription,
     LogInfo,
     OpaqueFunction,
     RegisterEventHandler,
@@ -17,6 +20,7 @@ from launch.actions import (
 )
 from launch.event_handlers import OnProcessExit, OnProcessStart
 from launch.events import Shutdown
+from launch.launch_description_sources import PythonLaunchDescriptionSource
 from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import LifecycleNode
 from launch_ros.actions import Node as NodeAction
@@ -24,6 +28,7 @@ from launch_ros.ros_adapters import get_ros_node
 
 from xvla_ros.nodes import bringup
 from xvla_ros.nodes.bringup import Arguments, BringUp, Process
+from xvla_ros.nodes.bringup_widowx import DriverLaunch
 from xvla_ros.nodes.lifecycle_client import LifecycleClient, follow
 
 _WRONG_ARGUMENTS = 2
@@ -34,7 +39,10 @@ Actions = list[Any]
 
 
 def description(
-    describe: Callable[[Arguments], BringUp], arguments: Iterable[str] | None = None
+    describe: Callable[[Arguments], BringUp],
+    arguments: Iterable[str] | None = None,
+    driver: Callable[[Arguments, Mapping[str, str]], DriverLaunch] | None = None,
+    driver_arguments: Mapping[str, tuple[str, str]] | None = None,
 ) -> launch.LaunchDescription:
     """A launch description with the arguments of a bring-up.
 
@@ -42,19 +50,26 @@ def description(
         describe: makes the bring-up of the arguments.
         arguments: names of those that the launch file offers; all but those of a replay if None.
             The rest have their defaults.
+        driver: says which launch file of another package starts the robot's driver, if any.
+        driver_arguments: default and description by argument that goes to that file.
     """
-    known = bringup.argument_descriptions()
-    offered = [name for name in known if name not in bringup.REPLAY_ARGUMENTS]
+    known = {**bringup.argument_descriptions(), **(driver_arguments or {})}
+    of_driver = list(driver_arguments or ())
+    offered = [n for n in bringup.argument_descriptions() if n not in bringup.REPLAY_ARGUMENTS]
     if arguments is not None:
         offered = list(arguments)
 
     def actions(context: launch.LaunchContext) -> Actions:
         texts = {name: LaunchConfiguration(name).perform(context) for name in offered}
+        to_driver = {name: LaunchConfiguration(name).perform(context) for name in of_driver}
         try:
-            plan = describe(bringup.parse_arguments(texts))
+            parsed = bringup.parse_arguments(texts)
+            plan = describe(parsed)
+            first = [] if driver is None else [_include(driver(parsed, to_driver))]
         except (bringup.BringUpError, FileNotFoundError) as error:
             return _end(str(error))
-        return [action for process in plan.processes for action in _process(process, plan)]
+        processes = [action for process in plan.processes for action in _process(process, plan)]
+        return [*first, *processes]
 
     return launch.LaunchDescription(
         [
@@ -62,11 +77,26 @@ def description(
                 DeclareLaunchArgument(
                     name, default_value=known[name][0], description=known[name][1]
                 )
-                for name in offered
+                for name in (*offered, *of_driver)
             ),
             OpaqueFunction(function=actions),
         ]
     )
+
+
+def _include(driver: DriverLaunch) -> GroupAction:
+    """The driver's launch file, with its arguments out of reach of ours.
+
+    Raises:
+        BringUpError: its package is not installed.
+    """
+    try:
+        share = get_package_share_directory(driver.package)
+    except PackageNotFoundError as error:
+        raise bringup.BringUpError(driver.absent) from error
+    source = PythonLaunchDescriptionSource(os.path.join(share, "launch", driver.file))
+    included = IncludeLaunchDescription(source, launch_arguments=driver.arguments.items())
+    return GroupAction([included], scoped=True, forwarding=False)
 
 
 def _process(process: Process, plan: BringUp, *, respawned: bool = False) -> Actions:

@@ -96,7 +96,7 @@ class SchedulerNode(LifecycleNode):
         self._values = read(self, SCHEDULER_PARAMETERS)
         robot = str(self._values["robot_name"])
         scheduler_params, executor_params = build(self._values)
-        backend = make_backend(str(self._values["backend"]), self, robot)
+        backend = make_backend(str(self._values["backend"]), self, self._values)
         last_command = LastCommand(_state_folder() / f"last_command{self._identity()}")
         # Milliseconds since 1970: no earlier process can have used the epoch.
         scheduler = ChunkScheduler(scheduler_params, epoch=time.time_ns() // 1_000_000)

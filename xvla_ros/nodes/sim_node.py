@@ -7,17 +7,14 @@ a copy of the state), and the executor (commands, services, ground truth).
 
 from __future__ import annotations
 
-import array
 import sys
 import threading
 import time
 from collections.abc import Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
-import cv2
-import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray
-from numpy.typing import NDArray
 from rclpy.clock import Clock
 from rclpy.clock_type import ClockType
 from rclpy.context import Context
@@ -30,19 +27,24 @@ from std_msgs.msg import Header
 from trajectory_msgs.msg import JointTrajectory
 
 from xvla_ros import names
-from xvla_ros.arm.constants import JOINT_STATE_NAMES
+from xvla_ros.arm.constants import ARM_JOINTS, JOINT_STATE_NAMES
 from xvla_ros.msg import WorldState
 from xvla_ros.nodes import conversions, fast_dds, qos
 from xvla_ros.nodes.diagnostics import Level, diagnostic, diagnostic_array
-from xvla_ros.nodes.parameters.declaration import Values, declare
+from xvla_ros.nodes.parameters.declaration import ParameterRefused, Values, declare
 from xvla_ros.nodes.parameters.sim import SIM_PARAMETERS, check, settings
 from xvla_ros.nodes.process import EXIT_FAILED, run
 from xvla_ros.nodes.sim_loop import PeriodicThread
+from xvla_ros.nodes.sim_pictures import image_msg, jpeg_msg
 from xvla_ros.sim import cameras
 from xvla_ros.sim.controller import TrajectoryController, TrajectoryRefused
 from xvla_ros.sim.device import COMMAND_PERIOD, LONGEST_ADVANCE, SimulatedRobot
 from xvla_ros.sim.world import SimWorld, Snapshot
+from xvla_ros.sim.xs_driver import SimulatedXsSdk
 from xvla_ros.srv import ResetWorld
+
+if TYPE_CHECKING:
+    from xvla_ros.nodes.sim_xs import XsInterface
 
 _TRUTH_PERIOD = 0.1
 _DIAGNOSTICS_PERIOD = 1.0
@@ -75,6 +77,7 @@ class SimNode(Node):
                 distractor=self._settings.distractor,
             )
         )
+        self._xs = self._xs_sdk() if self._settings.driver == "xs" else None
         self._lock = threading.Lock()
         # Taken before `_lock`: a reset changes what a picture is drawn from.
         self._drawing = threading.Lock()
@@ -122,12 +125,11 @@ class SimNode(Node):
         self._world_state = self.create_publisher(WorldState, names.WORLD_STATE, qos.STATUS)
         if self._simulated:
             self._clock_publisher = self.create_publisher(ClockMsg, "/clock", 1)
-        for controller, topic in (
-            (self._robot.arm, names.arm_trajectory(robot)),
-            (self._robot.gripper, names.gripper_trajectory(robot)),
-        ):
-            receive = partial(self._on_trajectory, controller, topic)
-            self.create_subscription(JointTrajectory, topic, receive, qos.COMMAND)
+        if self._xs is None:
+            self._make_controllers(robot)
+        else:
+            make = _xs_interface()
+            make(self, robot, self._xs, self._lock, self._command_time)
         self.create_service(ResetWorld, names.RESET_WORLD, self._on_reset)
         self._diagnostics = self.create_publisher(
             DiagnosticArray, names.DIAGNOSTICS, qos.DIAGNOSTICS
@@ -136,13 +138,29 @@ class SimNode(Node):
         self.create_timer(_TRUTH_PERIOD, self._publish_truth, clock=wall)
         self.create_timer(_DIAGNOSTICS_PERIOD, self._publish_diagnostics, clock=wall)
 
+    def _make_controllers(self, robot: str) -> None:
+        for controller, topic in (
+            (self._robot.arm, names.arm_trajectory(robot)),
+            (self._robot.gripper, names.gripper_trajectory(robot)),
+        ):
+            receive = partial(self._on_trajectory, controller, topic)
+            self.create_subscription(JointTrajectory, topic, receive, qos.COMMAND)
+
+    def _xs_sdk(self) -> SimulatedXsSdk:
+        order = ARM_JOINTS[::-1] if self._settings.reverse_joints else ARM_JOINTS
+        return SimulatedXsSdk(self._robot, order, self._settings.robot_model)
+
     def shut_down(self) -> None:
         """Ends both threads and frees the OpenGL context."""
         self._physics.stop()
         self._camera_loop.stop()
 
     def _changed(self, values: Values) -> None:
-        self._settings = settings(values)
+        before, self._settings = self._settings, settings(values)
+        motor = self._settings.broken_motor
+        if self._xs is not None and motor not in ("none", before.broken_motor):
+            with self._lock:
+                self._xs.break_motor(motor, self._settings.failure, self._command_time())
 
     def _thread_failed(self, error: Exception) -> None:
         """Hands an exception of a thread to the executor, which ends the process."""
@@ -150,6 +168,10 @@ class SimNode(Node):
 
     def _wall_seconds(self) -> float:
         return conversions.now_seconds(self._wall)
+
+    def _command_time(self) -> float:
+        """Now, on the clock of the trajectories."""
+        return self._now if self._simulated else self._wall_seconds()
 
     # ------------------------------------------------------------------ physics
 
@@ -163,27 +185,32 @@ class SimNode(Node):
                 self._now += min(elapsed, LONGEST_ADVANCE)
             else:
                 self._now = self._wall_seconds()
+            if self._xs is not None:
+                self._xs.step(self._now)
             self._advanced += self._robot.advance(self._now, elapsed)
-            state = self._robot.world.joint_state()
+            message = self._joint_state_message()
             stamp = conversions.time_msg(self._now)
         if self._simulated:
             self._clock_publisher.publish(ClockMsg(clock=stamp))
-        self._joint_states.publish(
-            JointState(
-                header=Header(stamp=stamp),
-                name=list(JOINT_STATE_NAMES),
-                position=state.position.tolist(),
-                velocity=state.velocity.tolist(),
-                effort=state.effort.tolist(),
-            )
-        )
+        message.header.stamp = stamp
+        self._joint_states.publish(message)
+
+    def _joint_state_message(self) -> JointState:
+        state = self._robot.world.joint_state()
+        order = list(JOINT_STATE_NAMES)
+        if self._xs is not None:
+            order, state = self._xs.joint_state(state)
+        message = JointState(name=order, position=state.position.tolist())
+        if not self._settings.positions_only:
+            message.velocity, message.effort = state.velocity.tolist(), state.effort.tolist()
+        return message
 
     def _on_trajectory(
         self, controller: TrajectoryController, topic: str, message: JointTrajectory
     ) -> None:
         stamp = conversions.seconds(message.header.stamp)
         with self._lock:
-            now = self._now if self._simulated else self._wall_seconds()
+            now = self._command_time()
             try:
                 controller.accept(
                     message.joint_names,
@@ -207,6 +234,8 @@ class SimNode(Node):
         try:
             with self._drawing, self._lock:
                 response.instruction = self._robot.reset(request.seed, request.task or None)
+                if self._xs is not None:
+                    self._xs.reset(self._command_time())
         except ValueError as error:
             response.success, response.message = False, str(error)
             return response
@@ -235,10 +264,10 @@ class SimNode(Node):
             picture = self._robot.world.render(name, snapshot)
         header = Header(stamp=stamp, frame_id=f"{self._settings.robot_name}/camera_{name}")
         if raw:
-            self._raw[name].publish(_image(header, picture))
+            self._raw[name].publish(image_msg(header, picture))
         if compressed:
             quality = self._settings.jpeg_quality
-            self._compressed[name].publish(_jpeg(header, picture, quality))
+            self._compressed[name].publish(jpeg_msg(header, picture, quality))
         self._frames[name] += 1
 
     # ------------------------------------------------------------------ reports
@@ -282,25 +311,18 @@ class SimNode(Node):
         self._diagnostics.publish(diagnostic_array(self._wall.now().to_msg(), [status]))
 
 
-def _image(header: Header, picture: NDArray[np.uint8]) -> Image:
-    height, width, _ = picture.shape
-    return Image(
-        header=header,
-        height=height,
-        width=width,
-        encoding="rgb8",
-        step=3 * width,
-        data=array.array("B", picture.tobytes()),
-    )
-
-
-def _jpeg(header: Header, picture: NDArray[np.uint8], quality: int) -> CompressedImage:
-    _, data = cv2.imencode(
-        ".jpg", cv2.cvtColor(picture, cv2.COLOR_RGB2BGR), [cv2.IMWRITE_JPEG_QUALITY, quality]
-    )
-    return CompressedImage(
-        header=header, format="rgb8; jpeg compressed bgr8", data=array.array("B", data.tobytes())
-    )
+def _xs_interface() -> type[XsInterface]:
+    """The interface, whose messages may not be installed."""
+    try:
+        from xvla_ros.nodes.sim_xs import XsInterface
+    except ImportError as error:
+        package = (error.name or "").partition(".")[0]
+        raise ParameterRefused(
+            f"'driver: xs' needs {package}, which is missing: build "
+            "github.com/Interbotix/interbotix_ros_core, or in a clone of this package run "
+            "make test-interfaces"
+        ) from error
+    return XsInterface
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -12,9 +12,10 @@ from typing import Any
 
 from xvla_ros import names
 from xvla_ros.parameters.parameter import Parameter, Value, Values
+from xvla_ros.parameters.xs import XS_PARAMETERS, xs_params
 from xvla_ros.scheduler.params import STRATEGIES, ExecutorParams, SchedulerParams
 
-BACKENDS = ("jtc", "none")
+BACKENDS = ("jtc", "xs", "none")
 """Drivers that can be commanded; see `nodes/backends`."""
 
 
@@ -58,7 +59,8 @@ SCHEDULER_PARAMETERS: tuple[Parameter, ...] = (
     Parameter(
         "backend",
         "jtc",
-        "Driver that gets the commands: jtc = joint_trajectory_controller topics; none = nobody.",
+        "Driver that gets the commands: jtc = joint_trajectory_controller topics; "
+        "xs = Interbotix' xs_sdk itself; none = nobody.",
         choices=BACKENDS,
         read_only=True,
     ),
@@ -260,6 +262,7 @@ SCHEDULER_PARAMETERS: tuple[Parameter, ...] = (
     _own("move.max_speed", "Joint speed of ready and sleep moves.", "rad/s", 0.05, 3.1415),
     _own("move.max_acceleration", "Joint acceleration of such moves.", "rad/s^2", 0.1, 10.0),
     _own("move.max_jerk", "Joint jerk of such moves.", "rad/s^3", 0.1, 100.0),
+    *XS_PARAMETERS,
 )
 
 
@@ -282,6 +285,7 @@ def check(values: Values) -> str | None:
     """Why the values cannot be so together, or None."""
     try:
         build(values)
+        xs_params(values)
     except ValueError as error:
         return str(error)
     return None

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from xvla_ros.model.processor import Processor
 from xvla_ros.model.xvla import XVLA, Context
+from xvla_ros.runtime.stages import PREPARATION, TEXT, VISION, Stages, untimed
 
 Picture = NDArray[np.uint8]
 
@@ -46,6 +47,7 @@ class ContextMaker:
         views: int,
         cache: bool,
     ) -> None:
+        self.stages: Stages = untimed
         self._model = model
         self._processor = processor
         self._device = device
@@ -69,12 +71,18 @@ class ContextMaker:
         self._forget(set(slots))
         for slot, features in zip(fresh, self._look([slots[s] for s in fresh]), strict=True):
             self._seen[slot] = _Seen(slots[slot].copy(), features)
-        context = self._model.encode_features(self._ids(instruction), self._features())
+        with self.stages(TEXT):
+            context = self._model.encode_features(self._ids(instruction), self._features())
         if self._cache:
             self._last = instruction, context
         else:
             self._forget(set())
         return context
+
+    def close(self) -> None:
+        """Drops the network and what is kept; nothing may be asked afterwards."""
+        self._forget(set())
+        del self._model
 
     def _slots(self, pictures: Sequence[Picture | None]) -> dict[int, Picture]:
         if len(pictures) > self._views:
@@ -100,9 +108,11 @@ class ContextMaker:
         """Image features by picture, all pictures in one batch."""
         if not pictures:
             return ()
-        pixels = np.stack([self._processor.transform(picture) for picture in pictures])
-        images = torch.as_tensor(pixels, device=self._device).to(self._dtype)
-        return tuple(self._model.vlm.image_features(images))
+        with self.stages(PREPARATION):
+            pixels = np.stack([self._processor.transform(picture) for picture in pictures])
+            images = torch.as_tensor(pixels, device=self._device).to(self._dtype)
+        with self.stages(VISION):
+            return tuple(self._model.vlm.image_features(images))
 
     def _features(self) -> Tensor:
         """(1, views, tokens, projection_dim); an absent view is zero, which no black image is."""

@@ -18,13 +18,14 @@ from numpy.typing import NDArray
 
 from xvla_ros import ee6d
 from xvla_ros.geometry import Pose
-from xvla_ros.model.checkpoint import CheckpointError, load_checkpoint, weights_hash
+from xvla_ros.model.checkpoint import CheckpointError, load_checkpoint
 from xvla_ros.model.config import CONFIG_FILE, VIEWS, XVLAConfig
 from xvla_ros.model.domain import BRIDGE, Domain, find_domain
 from xvla_ros.model.processor import PREPROCESSOR_FILE, TOKENIZER_FILE, Processor
 from xvla_ros.model.quantized import quantize_linears
 from xvla_ros.model.sampler import Guide
 from xvla_ros.model.time_grid import DEFAULT_STEPS
+from xvla_ros.model.weights_hash import weights_hash
 from xvla_ros.model.xvla import XVLA
 from xvla_ros.runtime.context import ContextMaker
 from xvla_ros.runtime.device import Device, resolve_device
@@ -36,6 +37,7 @@ from xvla_ros.runtime.interface import (
     Prefix,
 )
 from xvla_ros.runtime.options import EXACT, RunOptions, parse_steps
+from xvla_ros.runtime.stages import DENOISING, POST, Stages, untimed
 
 __all__ = [
     "LocalPolicy",
@@ -75,7 +77,8 @@ class LocalPolicy:
         self.device = device.name
         self.device_description = device.describe()
         self._dtype = options.torch_dtype
-        self._context: ContextMaker | None = ContextMaker(
+        self.options = options
+        self._context = ContextMaker(
             model,
             processor,
             device.torch_device,
@@ -84,11 +87,23 @@ class LocalPolicy:
             cache=options.view_cache,
         )
         self._model: XVLA | None = model
-        self._processor = processor
+        self.processor = processor
         self._domain = domain
-        self._device = device
+        self.target = device
         self._hash = model_hash
         self._thread: int | None = None
+        self._stages: Stages = untimed
+
+    @property
+    def model(self) -> XVLA:
+        """The network."""
+        if self._model is None:
+            raise RuntimeError("the policy is closed")
+        return self._model
+
+    def time_stages(self, stages: Stages) -> None:
+        """Enters every stage of the predictions to come with `stages`."""
+        self._stages = self._context.stages = stages
 
     @property
     def model_hash(self) -> str:
@@ -111,7 +126,8 @@ class LocalPolicy:
                 f"check the checkpoint and dtype {self._dtype} on {self.device}"
             )
         try:
-            positions, rotations, gripper = self._domain.decode_actions(raw)
+            with self._stages(POST):
+                positions, rotations, gripper = self._domain.decode_actions(raw)
         except ee6d.DegenerateRotation as error:
             raise PredictionError(f"the network's output is no chunk of poses: {error}") from error
         proprio = ee6d.pack(inputs.pose.position, inputs.pose.rotation, 0.0)
@@ -121,41 +137,60 @@ class LocalPolicy:
     def warm_up(self) -> float:
         """Runs the network once on blank images; seconds it took."""
         start = time.perf_counter()
-        size = self._processor.image_size
+        size = self.processor.image_size
         blank = np.zeros((size, size, 3), np.uint8)
         self._run(PolicyInput((blank,) * self.num_views, Pose.identity(), "", 0))
         return time.perf_counter() - start
 
     def close(self) -> None:
         """Drops the network; a further prediction is an error."""
-        self._model = self._context = None
-        self._device.empty_cache()
+        self._model = None
+        self._context.close()
+        self.target.empty_cache()
 
     @torch.inference_mode()
-    def _run(self, inputs: PolicyInput) -> Array:
-        """The network's chunk (H, 20) in the numbers of the checkpoint."""
-        model, make_context = self._model, self._context
-        if model is None or make_context is None:
-            raise RuntimeError("the policy is closed")
-        if not inputs.pose.is_finite():
-            raise ValueError("the end-effector pose is not finite")
+    def features(self, inputs: PolicyInput) -> NDArray[np.float32]:
+        """What the denoising steps are conditioned on: (tokens, channels).
+
+        The text encoder's output comes first, then the image features of the other views.
+
+        Raises:
+            ValueError: as `predict`.
+        """
         self._activate()
-        context = make_context(inputs.images, inputs.instruction)
-        config = model.config
+        context = self._context(inputs.images, inputs.instruction)
+        tokens = torch.cat([context.encoded[0], context.auxiliary[0]])
+        return np.asarray(tokens.float().cpu().numpy())
+
+    def numbers(self, inputs: PolicyInput) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Proprio (P,) and initial noise (H, A), as the network is given them."""
+        config = self.model.config
         proprio = np.zeros(config.dim_proprio, np.float32)
         proprio[: ee6d.DIM] = self._domain.encode_proprio(inputs.pose)
         noise = np.random.default_rng(inputs.seed).standard_normal(
             (config.num_actions, config.dim_action), np.float32
         )
-        actions = model.generate_actions(
-            context,
-            self._batch(proprio).to(self._dtype),
-            self._batch(np.array(self.domain_id, np.int64)),
-            self._batch(noise).to(self._dtype),
-            self.time_grid,
-            None if inputs.prefix is None else self._guide(inputs.prefix, noise.shape),
-        )
-        return np.asarray(actions[0].float().cpu().numpy(), dtype=np.float64)
+        return proprio, noise
+
+    @torch.inference_mode()
+    def _run(self, inputs: PolicyInput) -> Array:
+        """The network's chunk (H, 20) in the numbers of the checkpoint."""
+        model = self.model
+        if not inputs.pose.is_finite():
+            raise ValueError("the end-effector pose is not finite")
+        self._activate()
+        context = self._context(inputs.images, inputs.instruction)
+        proprio, noise = self.numbers(inputs)
+        with self._stages(DENOISING):
+            actions = model.generate_actions(
+                context,
+                self._batch(proprio).to(self._dtype),
+                self._batch(np.array(self.domain_id, np.int64)),
+                self._batch(noise).to(self._dtype),
+                self.time_grid,
+                None if inputs.prefix is None else self._guide(inputs.prefix, noise.shape),
+            )
+            return np.asarray(actions[0].float().cpu().numpy(), dtype=np.float64)
 
     def _guide(self, prefix: Prefix, shape: tuple[int, ...]) -> Guide:
         """The prefix in the checkpoint's numbers; its gripper channels are never imposed."""
@@ -169,12 +204,12 @@ class LocalPolicy:
 
     def _batch(self, array: NDArray[np.generic]) -> torch.Tensor:
         """An array as a batch of one on the device."""
-        return torch.as_tensor(array[None], device=self._device.torch_device)
+        return torch.as_tensor(array[None], device=self.target.torch_device)
 
     def _activate(self) -> None:
         """Chooses the device in a thread that has not done so yet."""
         if self._thread != threading.get_ident():
-            self._device.activate()
+            self.target.activate()
             self._thread = threading.get_ident()
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from xvla_ros.arm.constants import ARM_JOINTS, FINGER_LOWER, FINGER_UPPER
+from xvla_ros.arm.constants import ARM_JOINTS, FINGER_LOWER, FINGER_UPPER, GRIPPER_JOINT
 from xvla_ros.geometry import Array, Pose
 from xvla_ros.sim import cameras, robot, scene, tasks
 from xvla_ros.sim.tasks import Task, WorldTruth
@@ -69,6 +69,8 @@ class SimWorld:
         self._finger_qpos = self.model.joint("left_finger").qposadr[0]
         self._finger_dof = self.model.joint("left_finger").dofadr[0]
         self._finger_ctrl = self.model.actuator(robot.GRIPPER_ACTUATOR).id
+        self._gains = (self.model.actuator_gainprm.copy(), self.model.actuator_biasprm.copy())
+        self._limp: set[str] = set()
         self._site = self.model.site(robot.EE_SITE).id
         self._arm_range = np.array([self.model.joint(n).range for n in ARM_JOINTS])
         self._scratch = mujoco.MjData(self.model)
@@ -91,6 +93,8 @@ class SimWorld:
         rng = np.random.default_rng(seed)
         start = tasks.draw_start(rng, len(self._objects))
         mujoco.mj_resetData(self.model, self.data)
+        for motor in tuple(self._limp):
+            self.set_torque(motor, True)
         for name, (x, y, yaw) in zip(self._objects, start.cubes, strict=True):
             self.place(name, x, y, yaw)
         self._vary_looks(rng)
@@ -155,6 +159,8 @@ class SimWorld:
         chunk = round(_TEST_PERIOD / dt)
         while left > 0:
             n = min(left, chunk)
+            if self._limp:
+                self._release_limp()
             mujoco.mj_step(self.model, self.data, n)
             left -= n
             passed = self.task.test(self._truth(False))
@@ -184,6 +190,39 @@ class SimWorld:
         target = min(max(finger, FINGER_LOWER), FINGER_UPPER)
         self.data.ctrl[self._finger_ctrl] = target
 
+    def set_torque(self, motor: str, on: bool) -> None:
+        """Takes the torque of a motor, or gives it back to hold the motor where it is."""
+        model, d = self.model, self.data
+        actuator = self._actuator(motor)
+        if on:
+            model.actuator_gainprm[actuator] = self._gains[0][actuator]
+            model.actuator_biasprm[actuator] = self._gains[1][actuator]
+            here = d.qpos[model.jnt_qposadr[model.actuator_trnid[actuator, 0]]]
+            d.ctrl[actuator] = d.act[model.actuator_actadr[actuator]] = here
+            self._limp.discard(motor)
+        else:
+            model.actuator_gainprm[actuator] = 0.0
+            model.actuator_biasprm[actuator] = 0.0
+            self._limp.add(motor)
+        d.qfrc_applied[:] = 0.0
+
+    def has_torque(self, motor: str) -> bool:
+        """Whether the motor holds."""
+        return motor not in self._limp
+
+    def _actuator(self, motor: str) -> int:
+        if motor == GRIPPER_JOINT:
+            return int(self._finger_ctrl)
+        return int(self._arm_ctrl[ARM_JOINTS.index(motor)])
+
+    def _limp_dofs(self) -> list[int]:
+        return [self._arm_dof[ARM_JOINTS.index(m)] for m in self._limp if m != GRIPPER_JOINT]
+
+    def _release_limp(self) -> None:
+        """Lets gravity act where no motor holds against it (see `joint_state`)."""
+        dofs = self._limp_dofs()
+        self.data.qfrc_applied[dofs] = -self.data.qfrc_gravcomp[dofs]
+
     # ----------------------------------------------------------------- what is true
 
     def joint_state(self) -> JointState:
@@ -192,7 +231,9 @@ class SimWorld:
         finger = float(d.qpos[self._finger_qpos])
         # Motor current follows the torque of the motor, gravity included: `gravcomp` stands
         # for the integrator of the real servo.
-        torque = d.qfrc_actuator[self._arm_dof] + d.qfrc_gravcomp[self._arm_dof]
+        drawn = d.qfrc_actuator + d.qfrc_gravcomp
+        drawn[self._limp_dofs()] = 0.0
+        torque = drawn[self._arm_dof]
         motor, motor_rate, motor_torque = robot.gripper_motor(
             finger, float(d.qvel[self._finger_dof]), float(d.qfrc_actuator[self._finger_dof])
         )

@@ -16,92 +16,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState
 from rclpy.executors import ExternalShutdownException, MultiThreadedExecutor
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 from sensor_msgs.msg import Image, JointState
-from tokenizers import (
-    Tokenizer,
-    models,
-    pre_tokenizers,
-    processors,
-)
-from torch import Tensor
 
 from xvla_ros import names
 from xvla_ros.arm import constants
 from xvla_ros.arm.kinematics import WidowX250s
 from xvla_ros.chunk import Plan
 from xvla_ros.geometry import Pose
-from xvla_ros.model.checkpoint import save_checkpoint
-from xvla_ros.model.config import TextConfig, VisionConfig, XVLAConfig
-from xvla_ros.model.processor import TOKENIZER_FILE, ImageTransform, write_preprocessor_config
-from xvla_ros.model.xvla import XVLA
 from xvla_ros.msg import ActionChunk, PolicyStatus
 from xvla_ros.msg import Plan as PlanMsg
 from xvla_ros.nodes import qos
 from xvla_ros.nodes.conversions import chunk_from_msg, plan_msg, seconds
 from xvla_ros.nodes.policy_node import PolicyNode
 from xvla_ros.nodes.process import let_finish
-
-CONFIG = XVLAConfig(
-    hidden_size=32,
-    depth=1,
-    num_heads=4,
-    num_domains=5,
-    len_soft_prompts=4,
-    projection_dim=32,
-    text=TextConfig(
-        vocab_size=300,
-        d_model=32,
-        encoder_layers=1,
-        encoder_attention_heads=4,
-        encoder_ffn_dim=64,
-        max_position_embeddings=128,
-    ),
-    vision=VisionConfig(
-        dim_embed=(8, 16, 32),
-        depths=(1, 1, 1),
-        num_heads=(2, 2, 4),
-        num_groups=(2, 2, 4),
-        patch_size=(7, 3, 3),
-        patch_stride=(4, 2, 2),
-        patch_padding=(3, 1, 1),
-        patch_prenorm=(False, True, True),
-        window_size=4,
-        max_pos_embeddings=8,
-        max_temporal_embeddings=4,
-    ),
-)
-
-
-def write_tokenizer(folder: Path) -> None:
-    """Bytes as tokens, with BART's special ids."""
-    special = ["<s>", "<pad>", "</s>", "<unk>"]
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    vocabulary = {token: k for k, token in enumerate([*special, *alphabet])}
-    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[], unk_token="<unk>"))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0))
-    tokenizer.add_special_tokens(special)
-    tokenizer.enable_truncation(50)
-    tokenizer.save(str(folder / TOKENIZER_FILE))
-
-
-def write_model(folder: Path, change: Callable[[dict[str, Tensor]], None] | None = None) -> Path:
-    """A model folder with random weights, the same each time."""
-    torch.manual_seed(0)
-    model = XVLA(CONFIG)
-    if change is not None:
-        with torch.no_grad():
-            change(dict(model.named_parameters()))
-    save_checkpoint(model, folder)
-    write_tokenizer(folder)
-    write_preprocessor_config(folder, ImageTransform(size=64))
-    return folder
 
 
 class Stage(Node):
@@ -251,14 +183,8 @@ class Runner:
 
 
 @pytest.fixture(scope="session")
-def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_model(tmp_path_factory.mktemp("model"))
-
-
-@pytest.fixture
-def new_model() -> Callable[..., Path]:
-    """Writes a model folder: `new_model(folder, change)`."""
-    return write_model
+def model_folder(tmp_path_factory: pytest.TempPathFactory, make: Any) -> Path:
+    return make.folder(tmp_path_factory.mktemp("model"))
 
 
 @pytest.fixture
@@ -271,7 +197,7 @@ def run(ros: Any, stage: Stage, model_folder: Path) -> Iterator[Callable[..., Ru
     """Makes a running policy node: `run(**parameters)` with `__` for a dot."""
     runners: list[Runner] = []
 
-    def make(on: Stage = stage, **parameters: Any) -> Runner:
+    def start(on: Stage = stage, **parameters: Any) -> Runner:
         given = {
             "model_path": str(model_folder),
             "device": "cpu",
@@ -290,6 +216,6 @@ def run(ros: Any, stage: Stage, model_folder: Path) -> Iterator[Callable[..., Ru
         runners.append(Runner(ros, on, given))
         return runners[-1]
 
-    yield make
+    yield start
     for runner in runners:
         runner.close()

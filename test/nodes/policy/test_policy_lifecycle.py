@@ -68,13 +68,13 @@ def test_a_checkpoint_of_another_size_names_file_key_and_both_shapes(
     ros, stage, run, folder, capfd
 ):
     config = (folder / CONFIG_FILE).read_text()
-    (folder / CONFIG_FILE).write_text(config.replace('"num_domains": 5', '"num_domains": 6'))
+    (folder / CONFIG_FILE).write_text(config.replace('"num_domains": 12', '"num_domains": 13'))
     policy = run(model_path=str(folder))
     line = configure_fails(policy, capfd)
     assert str(folder / WEIGHTS) in line
     assert "transformer.soft_prompt_hub.weight" in line
-    assert "[5, 128]" in line
-    assert "[6, 128]" in line
+    assert "[12, 192]" in line
+    assert "[13, 192]" in line
     (folder / CONFIG_FILE).write_text(config)
     policy.start()
     ros.wait_for(lambda: stage.chunks, what="a chunk")

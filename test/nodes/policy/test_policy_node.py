@@ -11,7 +11,7 @@ from std_msgs.msg import String
 
 from xvla_ros import ee6d, names
 from xvla_ros.geometry import Pose
-from xvla_ros.model.checkpoint import weights_hash
+from xvla_ros.model.weights_hash import weights_hash
 from xvla_ros.msg import PolicyStatus
 from xvla_ros.nodes import qos
 from xvla_ros.nodes.conversions import seconds
@@ -171,14 +171,14 @@ def test_an_image_that_cannot_be_converted_is_an_error_that_names_topic_and_enco
 
 
 def test_a_network_that_answers_nan_publishes_nothing_and_can_be_replaced(
-    ros, stage, run, new_model, tmp_path, model_folder
+    ros, stage, run, make, tmp_path, model_folder
 ):
     def spoil(parameters):
         for name, parameter in parameters.items():
             if "decoder" in name and name.startswith("transformer"):
                 parameter.fill_(math.nan)
 
-    policy = run(model_path=str(new_model(tmp_path, spoil)))
+    policy = run(model_path=str(make.folder(tmp_path, change=spoil)))
     policy.start()
     ros.wait_for(lambda: stage.state() == PolicyStatus.ERROR, what="ERROR")
     assert "not finite" in stage.status.message

@@ -39,11 +39,11 @@ players = load_players()
 class Rig:
     """The scheduler process with a robot; a policy on request."""
 
-    def __init__(self, ros, **options: Any) -> None:
+    def __init__(self, ros, robot: Any = None, **options: Any) -> None:
         self.ros = ros
         self.options = options
         self.observer = ros.node()
-        self.robot = ros.add(players.Robot(ros.context, **options))
+        self.robot = ros.add(robot or players.Robot(ros.context, **options))
         self.statuses: list[SchedulerStatus] = []
         self.observer.create_subscription(
             SchedulerStatus, names.of(NODE, names.STATUS), self.statuses.append, qos.STATUS

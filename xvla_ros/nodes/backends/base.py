@@ -8,12 +8,22 @@ from importlib import import_module
 from typing import Protocol
 
 from numpy.typing import NDArray
-from rclpy.lifecycle.node import LifecycleNodeMixin
 
 from xvla_ros.nodes.diagnostics import Level
+from xvla_ros.nodes.lifecycle import LifecycleNode
+from xvla_ros.parameters.parameter import Values
+from xvla_ros.scheduler.arm_io import JointMeasurement
 
 # Message packages of a driver may be absent, so a back end is imported only when it is chosen.
-_MODULES = {"jtc": "xvla_ros.nodes.backends.jtc", "none": "xvla_ros.nodes.backends.none"}
+_MODULES = {
+    "jtc": "xvla_ros.nodes.backends.jtc",
+    "xs": "xvla_ros.nodes.backends.xs",
+    "none": "xvla_ros.nodes.backends.none",
+}
+_INSTALL = {
+    "interbotix_xs_msgs": "build github.com/Interbotix/interbotix_ros_core in your workspace and "
+    "source it (docs/widowx.md)",
+}
 
 
 @dataclass(frozen=True)
@@ -42,6 +52,17 @@ class Backend(Protocol):
         `gripper_closed` is 0 with the gripper open and 1 with it closed.
         """
 
+    def watch(self, measured: JointMeasurement | None, sent: bool) -> None:
+        """Looks after the driver, once per period and after the command.
+
+        Args:
+            measured: the newest joint states; None where they are missing or too old.
+            sent: whether a command was sent in this period.
+        """
+
+    def missing(self) -> str:
+        """Why commands would reach no driver, or empty."""
+
     def drain(self, timeout: float) -> bool:
         """Waits until the driver has taken what was sent; whether it did within `timeout` s."""
 
@@ -62,17 +83,25 @@ class BackendError(RuntimeError):
     """A back end that cannot be used on this machine; says what is missing."""
 
 
-def make_backend(name: str, node: LifecycleNodeMixin, robot: str) -> Backend:
+def make_backend(name: str, node: LifecycleNode, values: Values) -> Backend:
     """The back end of that name, with its publishers on the node.
 
+    Args:
+        name: one of `parameters.scheduler.BACKENDS`.
+        node: is not being spun meanwhile.
+        values: parameters of the scheduler node.
+
     Raises:
-        BackendError: unknown name, or its message package is not installed.
+        BackendError: unknown name, its message package is not installed, or the driver is absent.
+        ValueError: the driver runs another arm.
     """
     if name not in _MODULES:
         raise BackendError(f"no back end '{name}'; there is {', '.join(_MODULES)}")
     try:
         module = import_module(_MODULES[name])
     except ImportError as error:
-        raise BackendError(f"back end '{name}' needs {error.name}, which is missing") from error
-    make: Callable[[LifecycleNodeMixin, str], Backend] = module.make
-    return make(node, robot)
+        package = (error.name or "").partition(".")[0]
+        mend = f": {_INSTALL[package]}" if package in _INSTALL else ""
+        raise BackendError(f"back end '{name}' needs {package}, which is missing{mend}") from error
+    make: Callable[[LifecycleNode, Values], Backend] = module.make
+    return make(node, values)

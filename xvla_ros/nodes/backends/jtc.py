@@ -9,10 +9,11 @@ point would not do: from Jazzy on the controller refuses a trajectory that ends 
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 from numpy.typing import NDArray
 from rclpy.duration import Duration
-from rclpy.lifecycle.node import LifecycleNodeMixin
 from rclpy.lifecycle.publisher import LifecyclePublisher
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
@@ -21,11 +22,19 @@ from xvla_ros.arm import constants
 from xvla_ros.arm.mapping import TrajectoryPoint, arm_point, gripper_point
 from xvla_ros.nodes import qos
 from xvla_ros.nodes.backends.base import Health
+from xvla_ros.nodes.backends.drivers import absence, drivers
+from xvla_ros.nodes.backends.jtc_settings import ControllerSettings
+from xvla_ros.nodes.lifecycle import LifecycleNode
+from xvla_ros.parameters.parameter import Values
+from xvla_ros.scheduler.arm_io import JointMeasurement
 
 BRAKE_S = 0.1
 """Time in which the arm comes to rest where the stream ends, seconds."""
 
 _GRIPPER_S = 0.1
+_LOOK_S = 1.0
+# Discovery takes up to so long.
+_GRACE_S = 3.0
 _LOWER = np.array(constants.JOINT_LOWER)
 _UPPER = np.array(constants.JOINT_UPPER)
 
@@ -33,14 +42,24 @@ _UPPER = np.array(constants.JOINT_UPPER)
 class JtcBackend:
     """`<robot>/arm_controller` and `<robot>/gripper_controller`."""
 
-    def __init__(self, node: LifecycleNodeMixin, robot: str) -> None:
+    def __init__(self, node: LifecycleNode, values: Values) -> None:
         self._node = node
+        self._robot = str(values["robot_name"])
+        self._arm_topic = names.arm_trajectory(self._robot)
+        self._gripper_topic = names.gripper_trajectory(self._robot)
         self._arm: LifecyclePublisher = node.create_lifecycle_publisher(
-            JointTrajectory, names.arm_trajectory(robot), qos.COMMAND
+            JointTrajectory, self._arm_topic, qos.COMMAND
         )
         self._gripper: LifecyclePublisher = node.create_lifecycle_publisher(
-            JointTrajectory, names.gripper_trajectory(robot), qos.COMMAND
+            JointTrajectory, self._gripper_topic, qos.COMMAND
         )
+        self._settings = [
+            ControllerSettings(node, self._arm_topic, constants.ARM_JOINTS),
+            ControllerSettings(node, self._gripper_topic, (constants.LEFT_FINGER,)),
+        ]
+        self._look = 0.0
+        self._grace = time.monotonic() + _GRACE_S
+        self._told = ""
 
     def send(
         self, joints: NDArray, velocities: NDArray, gripper_closed: float, ahead: float
@@ -49,6 +68,24 @@ class JtcBackend:
         self._arm.publish(trajectory(arm_points(joints, velocities, ahead)))
         self._gripper.publish(trajectory((gripper_point(gripper_closed, ahead + _GRIPPER_S),)))
 
+    def watch(self, measured: JointMeasurement | None, sent: bool) -> None:
+        """Looks for the controllers and at how they are set up, now and then while idle."""
+        now = time.monotonic()
+        if sent or now < self._look:
+            return
+        self._look = now + _LOOK_S
+        for settings in self._settings:
+            settings.ask()
+        if now > self._grace:
+            self._tell(self.missing())
+
+    def missing(self) -> str:
+        """Which of the controllers is absent and who listens in its place, or which is wrong."""
+        for topic in (self._arm_topic, self._gripper_topic):
+            if not self._drivers(topic):
+                return absence(self._node, topic, "joint_trajectory_controller")
+        return next((s.fault for s in self._settings if s.fault), "")
+
     def drain(self, timeout: float) -> bool:
         """Waits for both controllers' acknowledgement."""
         wait = Duration(seconds=timeout)
@@ -56,16 +93,28 @@ class JtcBackend:
 
     def listeners(self) -> int:
         """Number of arm controllers."""
-        return int(self._arm.get_subscription_count())
+        return len(self._drivers(self._arm_topic))
 
     def health(self) -> Health | None:
         """ros2_control tells nothing of the motors on topics."""
         return None
 
     def close(self) -> None:
-        """Frees the publishers."""
+        """Frees the publishers and clients."""
+        for settings in self._settings:
+            settings.close()
         self._node.destroy_lifecycle_publisher(self._arm)
         self._node.destroy_lifecycle_publisher(self._gripper)
+
+    def _drivers(self, topic: str) -> list[str]:
+        state = f"{topic.rpartition('/')[0]}/controller_state"
+        return drivers(self._node, topic, self._robot, (state,))
+
+    def _tell(self, missing: str) -> None:
+        """Logs each absence once."""
+        if missing and missing != self._told:
+            self._node.get_logger().warning(missing)
+        self._told = missing
 
 
 def arm_points(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from numpy.typing import NDArray
-from rclpy.lifecycle.node import LifecycleNodeMixin
 
 from xvla_ros.nodes.backends.base import Health
+from xvla_ros.nodes.lifecycle import LifecycleNode
+from xvla_ros.parameters.parameter import Values
+from xvla_ros.scheduler.arm_io import JointMeasurement
 
 
 class NoBackend:
@@ -15,6 +17,13 @@ class NoBackend:
         self, joints: NDArray, velocities: NDArray, gripper_closed: float, ahead: float
     ) -> None:
         """Nothing is sent."""
+
+    def watch(self, measured: JointMeasurement | None, sent: bool) -> None:
+        """There is nothing to look after."""
+
+    def missing(self) -> str:
+        """Nobody is commanded, whoever listens."""
+        return "no driver listens to the commands: the back end is 'none'"
 
     def drain(self, timeout: float) -> bool:
         """There is nothing to wait for."""
@@ -32,6 +41,6 @@ class NoBackend:
         """There is nothing to free."""
 
 
-def make(_node: LifecycleNodeMixin, _robot: str) -> NoBackend:
+def make(_node: LifecycleNode, _values: Values) -> NoBackend:
     """The back end; the node gets no publisher."""
     return NoBackend()

@@ -6,11 +6,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from xvla_ros import names
+from xvla_ros.arm.constants import ARM_JOINTS, GRIPPER_JOINT
+from xvla_ros.arm.xs_driver import SHADOWS
 from xvla_ros.parameters.parameter import Parameter, Values
 from xvla_ros.sim import cameras
 from xvla_ros.sim.tasks import TASKS
+from xvla_ros.sim.xs_kinds import FAILURES, LIMITS
 
 _CAMERA_ENABLED = "cameras.{}.enabled"
+_MOTORS = (*ARM_JOINTS, *SHADOWS.values(), GRIPPER_JOINT)
 
 SIM_PARAMETERS: tuple[Parameter, ...] = (
     Parameter(
@@ -18,6 +22,46 @@ SIM_PARAMETERS: tuple[Parameter, ...] = (
         names.ROBOT,
         "Namespace of the simulated driver's topics and prefix of the frames.",
         read_only=True,
+    ),
+    Parameter(
+        "driver",
+        "jtc",
+        "Interfaces of the arm: jtc = two joint_trajectory_controllers; xs = Interbotix' xs_sdk, "
+        "which needs its interbotix_xs_msgs.",
+        choices=("jtc", "xs"),
+        read_only=True,
+    ),
+    Parameter(
+        "xs.robot_model",
+        "wx250s",
+        "Whose limits the simulated xs_sdk reports.",
+        choices=tuple(LIMITS),
+        read_only=True,
+    ),
+    Parameter(
+        "xs.reverse_joints",
+        False,
+        "The simulated xs_sdk has the arm's joints in reverse order, in its group and in "
+        "joint_states.",
+        read_only=True,
+    ),
+    Parameter(
+        "xs.positions_only",
+        False,
+        "joint_states without velocities and efforts, as from Interbotix' own xs_sdk_sim.",
+    ),
+    Parameter(
+        "xs.broken_motor",
+        "none",
+        "A motor that dies when this is set; ~/reset_world repairs it.",
+        choices=("none", *_MOTORS),
+    ),
+    Parameter(
+        "xs.failure",
+        FAILURES[0],
+        "How it dies: overload = shuts down with an error status; unplugged = answers no more; "
+        "frozen = answers as ever and does nothing.",
+        choices=FAILURES,
     ),
     Parameter(
         "task",
@@ -92,10 +136,18 @@ class SimSettings:
     jpeg_quality: int
     publish_clock: bool
     realtime_factor: float
+    driver: str
+    robot_model: str
+    reverse_joints: bool
+    positions_only: bool
+    broken_motor: str
+    failure: str
 
 
 def settings(values: Values) -> SimSettings:
     """The settings that the declared values stand for."""
-    plain: dict[str, Any] = {k: v for k, v in values.items() if not k.startswith("cameras.")}
+    plain: dict[str, Any] = {
+        k.removeprefix("xs."): v for k, v in values.items() if not k.startswith("cameras.")
+    }
     enabled = frozenset(n for n in cameras.NAMES if values[_CAMERA_ENABLED.format(n)])
     return SimSettings(enabled=enabled, **plain)

@@ -1,0 +1,134 @@
+"""Random sequences: nothing leaves its bounds, and what does would be noticed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from xvla_ros import cli
+from xvla_ros.arm import constants
+from xvla_ros.arm.kinematics import WidowX250s
+from xvla_ros.evaluation.soak import trouble
+from xvla_ros.evaluation.soak.judge import Judge
+from xvla_ros.evaluation.soak.run import play, to_dict
+from xvla_ros.evaluation.soak.sequence import Sequence
+from xvla_ros.geometry import so3_exp
+from xvla_ros.scheduler.arm_io import ArmCommand
+from xvla_ros.scheduler.params import STRATEGIES, ExecutorParams
+from xvla_ros.scheduler.setpoint import SchedulerState
+
+ARM = WidowX250s()
+READY = np.array(constants.READY)
+PERIOD = 0.02
+
+
+def command(joints=READY, gripper=0.0, **changes) -> ArmCommand:
+    given = ArmCommand(
+        publish=True,
+        joints=joints,
+        velocities=np.zeros(6),
+        gripper_closed=gripper,
+        pose=ARM.fk(joints),
+        state=SchedulerState.EXECUTING,
+        sequence=1,
+        rate=1.0,
+        remaining=1.0,
+        limits=(),
+        message="",
+    )
+    return replace(given, **changes)
+
+
+def judged(*commands, elapsed=PERIOD, moving=False, stopped_for=0.0):
+    judge = Judge(ARM, ExecutorParams(), PERIOD, dwell=0.25)
+    for one in commands:
+        judge.look(one, elapsed, moving, stopped_for)
+    return judge.findings
+
+
+def turned(joint, radians):
+    joints = READY.copy()
+    joints[joint] += radians
+    return command(joints)
+
+
+def test_an_arm_that_holds_still_is_within_bounds():
+    found = judged(*[command()] * 8)
+    assert found.violations == {}
+    assert (found.commands, found.published) == (8, 8)
+    assert found.worst["linear speed"] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("commands", "name"),
+    [
+        # 0.2 m away from the shoulder: 0.035 rad in a period are 7 mm, and 5 mm are allowed.
+        ((command(), turned(1, 0.035)), "linear speed"),
+        ((command(), turned(5, 0.03)), "angular speed"),
+        ((command(), turned(5, 0.05)), "joint speed"),
+        ((command(), command(gripper=1.0), command(), command()), "gripper dwell"),
+        ((turned(0, 1.5),), "workspace"),
+        ((turned(4, 3.0),), "joint range"),
+        ((command(gripper=0.4),), "gripper neither open nor closed"),
+        ((command(np.full(6, np.nan)),), "not finite"),
+        ((command(pose=ARM.fk(READY + 0.01)),) * 4, "joints are those of the pose"),
+        (
+            (replace(command(), pose=replace(ARM.fk(READY), rotation=1.1 * so3_exp([0, 0, 0]))),)
+            * 4,
+            "orthonormal to 1e-6",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_leaves_its_bounds_is_noticed(commands, name):
+    assert name in judged(*commands).violations
+
+
+def test_a_command_that_moves_in_no_time_or_after_a_stop_is_noticed():
+    assert "moves in no time" in judged(command(), turned(0, 0.001), elapsed=0.0).violations
+    late = judged(command(), turned(0, 0.001), stopped_for=1.0)
+    assert "moves long after a stop" in late.violations
+
+
+def test_what_is_not_published_is_nobody_s_business():
+    assert judged(command(), replace(turned(0, 1.0), publish=False)).violations == {}
+
+
+def test_random_sequences_stay_within_their_bounds():
+    total = play(0, 4 * len(STRATEGIES))
+    assert total.findings.violations == {}
+    assert total.bad == []
+    assert set(total.splice_m) == set(STRATEGIES)
+    # They are no formality: chunks are executed and refused, and limits act.
+    assert total.accepted > 20
+    assert len(total.refused) >= 5
+    assert {"linear_speed", "angular_speed", "workspace"} <= set(total.limited)
+    assert 0.99 < total.findings.worst["linear speed"] <= 1.000001
+
+
+def test_a_seed_is_a_sequence():
+    first, again, other = (Sequence(seed).run() for seed in (7, 7, 13))
+    assert to_dict(first, 7, 1) == to_dict(again, 7, 1)
+    assert first.findings.worst != other.findings.worst
+
+
+def test_every_fault_is_what_its_name_says_and_the_bad_ones_are_refused():
+    """Over many seeds each fault occurs, and none of those that must never pass has passed."""
+    rng = np.random.default_rng(1)
+    seen = {trouble.chunk(rng, ARM.fk(READY), 1.0, 5, 3)[1] for _ in range(400)}
+    assert seen > trouble.NEVER
+    assert "" in seen
+
+
+def test_the_command_writes_what_came_of_it(tmp_path, capsys):
+    out = tmp_path / "new" / "sequences.json"
+    arguments = ["benchmark", "sequences", "--sequences", "7", "--jobs", "1", "--out", str(out)]
+    assert cli.main(arguments) == 0
+    result = json.loads(out.read_text())
+    assert (result["sequences"], result["violations"], result["bad_seeds"]) == (7, {}, [])
+    assert result["commands"] == 700
+    assert {"numpy", "xvla_ros"} <= result["versions"].keys()
+    assert "0 out of bounds" in capsys.readouterr().out

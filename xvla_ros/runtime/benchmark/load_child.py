@@ -1,0 +1,79 @@
+"""Loads a policy in a process of its own, so that its peak memory is that of loading alone."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from xvla_ros.errors import UsageError
+
+_TIMEOUT = 1800.0
+
+
+def measure_loading(folder: Path, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Seconds and bytes of loading a policy and of its first prediction.
+
+    Args:
+        folder: of the model.
+        options: for `load_policy`.
+
+    Raises:
+        UsageError: the child could not load it; its own last line.
+    """
+    task = json.dumps({"folder": str(folder), "options": dict(options)})
+    command = [sys.executable, "-m", __name__, task]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT, check=False)
+    if done.returncode != 0:
+        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        raise UsageError(f"loading {folder} in a process of its own failed: {last}")
+    return dict(json.loads(done.stdout.strip().splitlines()[-1]))
+
+
+def peak_bytes() -> int:
+    """The most memory that this program has had at once.
+
+    Not getrusage's, which a child begins with its parent's.
+    """
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    return int(status.split("VmHWM:")[1].split()[0]) << 10
+
+
+def _main(task: Mapping[str, Any]) -> dict[str, Any]:
+    import torch
+
+    if task["options"].get("threads"):
+        torch.set_num_threads(task["options"]["threads"])
+    bare = peak_bytes()
+    begun = time.perf_counter()
+    from xvla_ros.runtime.policy import load_policy
+
+    imported = time.perf_counter()
+    policy = load_policy(task["folder"], **task["options"])
+    loaded = time.perf_counter()
+    peak = peak_bytes()
+    kept = sum(
+        tensor.untyped_storage().nbytes()
+        for tensor in {
+            t.untyped_storage().data_ptr(): t for t in policy.model.state_dict().values()
+        }.values()
+    )
+    first = policy.warm_up()
+    return {
+        "import_s": imported - begun,
+        "load_s": loaded - imported,
+        "first_call_s": first,
+        "bare_bytes": bare,
+        "peak_bytes": peak,
+        "peak_bytes_with_first_call": peak_bytes(),
+        "weights_bytes": kept,
+        "peak_above_bare_per_weights": (peak - bare) / kept,
+    }
+
+
+if __name__ == "__main__":
+    print(json.dumps(_main(json.loads(sys.argv[1]))))
