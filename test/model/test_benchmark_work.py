@@ -41,7 +41,7 @@ def config_of(make, stages: str, **fields) -> XVLAConfig:
     return make.sizes(getattr(make, stages), **fields)
 
 
-@pytest.mark.parametrize(("stages", "side"), [("three_stages", 93), ("four_stages", 100)])
+@pytest.mark.parametrize(("stages", "side"), [("THREE_STAGES", 93), ("FOUR_STAGES", 100)])
 def test_the_published_code_does_what_is_counted_for_it(make, stages, side) -> None:
     config = config_of(make, stages)
     peer, i = Peer(make.network(config)), inputs(make, config, side)
@@ -55,9 +55,9 @@ def test_the_published_code_does_what_is_counted_for_it(make, stages, side) -> N
 @pytest.mark.parametrize(
     ("stages", "side", "fields"),
     [
-        ("three_stages", 93, {}),
-        ("four_stages", 100, {"depth": 1}),
-        ("four_stages", 100, {"depth": 3}),
+        ("THREE_STAGES", 93, {}),
+        ("FOUR_STAGES", 100, {"depth": 1}),
+        ("FOUR_STAGES", 100, {"depth": 3}),
     ],
 )
 def test_our_network_does_what_the_numbers_need_and_no_more_than_the_published_code(
