@@ -29,6 +29,14 @@ def test_the_period_is_that_of_the_ticks_and_a_pause_does_not_count():
     assert p99 > 0.02
 
 
+def test_how_late_commands_begin_is_told_beside_the_period():
+    meter = PeriodMeter()
+    assert meter.lateness() == 0.0
+    for tick in range(101):
+        meter.tick(0.02 * tick, 1e-4 * tick)
+    assert meter.lateness() == pytest.approx(1e-2, rel=0.02)
+
+
 def test_the_priority_that_is_named_is_the_one_the_kernel_gives():
     code = (
         "import os; from xvla_ros.nodes.priority import raise_priority; "

@@ -52,6 +52,7 @@ class CommandLoop:
         self.point_periods = 1.0
         self._last_command = last_command
         self._clock = clock
+        self._measured: JointMeasurement | None = None
 
     @property
     def period(self) -> float:
@@ -64,19 +65,29 @@ class CommandLoop:
 
     def tick(self) -> ArmCommand:
         """One command period: decides and, where it may reach the arm, sends."""
+        command = self.decide()
+        self.send(command)
+        return command
+
+    def decide(self, ahead: float = 0.0) -> ArmCommand:
+        """The command that is to be sent in `ahead` seconds."""
         fault = self.hardware_fault()
         if fault and not self.executor.scheduler.stopped:
             self.stop(fault)
-        measured = self.measurement()
-        command = self.executor.tick(self._clock(), measured)
-        sent = self._send(command)
-        if fault:
-            self._end_actuation()
-        suspended = command.state is SchedulerState.SUSPENDED
-        self.backend.watch(None if suspended else measured, sent)
-        if suspended and self.joints.rejection:
+        now, steady = self._clock() + ahead, time.monotonic() + ahead
+        self._measured = self.joints.measurement(now, steady)
+        command = self.executor.tick(now, self._measured)
+        if command.state is SchedulerState.SUSPENDED and self.joints.rejection:
             return replace(command, message=f"{command.message}: {self.joints.rejection}")
         return command
+
+    def send(self, command: ArmCommand) -> None:
+        """Sends what was decided, where it may reach the arm, and looks after the hardware."""
+        sent = self._send(command)
+        if self.hardware_fault():
+            self._end_actuation()
+        suspended = command.state is SchedulerState.SUSPENDED
+        self.backend.watch(None if suspended else self._measured, sent)
 
     def _end_actuation(self) -> None:
         """Once the arm rests: a motor that is mended must not find a command waiting for it."""

@@ -47,9 +47,16 @@ class LastCommand:
     def write(self, command: HeldCommand, now: float) -> None:
         """Keeps a command sent at `now`, seconds since 1970."""
         with contextlib.suppress(OSError):
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            file = os.open(self._path, os.O_WRONLY | os.O_CREAT, 0o600)
+            file = self._open()
             try:
                 os.pwrite(file, _FORMAT.pack(now, *command.joints, command.gripper_closed), 0)
             finally:
                 os.close(file)
+
+    def _open(self) -> int:
+        flags = os.O_WRONLY | os.O_CREAT
+        try:
+            return os.open(self._path, flags, 0o600)
+        except FileNotFoundError:
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            return os.open(self._path, flags, 0o600)

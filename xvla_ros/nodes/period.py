@@ -1,4 +1,4 @@
-"""Measured period of a timer."""
+"""Measured period of the commands."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ class PeriodMeter:
 
     def __init__(self, size: int = 500) -> None:
         self._periods: deque[float] = deque(maxlen=size)
+        self._late: deque[float] = deque(maxlen=size)
         self._last: float | None = None
 
-    def tick(self, steady: float) -> None:
-        """Notes a tick at a time of the steady clock, seconds."""
+    def tick(self, steady: float, late: float = 0.0) -> None:
+        """Notes a tick at a time of the steady clock that began `late` seconds after it was due."""
         if self._last is not None:
             self._periods.append(steady - self._last)
+            self._late.append(late)
         self._last = steady
 
     def restart(self) -> None:
@@ -30,3 +32,7 @@ class PeriodMeter:
             return 0.0, 0.0
         p50, p99 = np.percentile(np.fromiter(self._periods, float), (50, 99))
         return float(p50), float(p99)
+
+    def lateness(self) -> float:
+        """99th percentile of what passed between due and begun, seconds; 0 before the second."""
+        return float(np.percentile(np.fromiter(self._late, float), 99)) if self._late else 0.0

@@ -12,9 +12,10 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import pairwise
 from types import FrameType
-from typing import Protocol, cast
+from typing import Protocol, TypeVar, cast
 
 import rclpy
 from rclpy.exceptions import ParameterException
@@ -44,13 +45,24 @@ class OrderlyNode(Protocol):
         """Frees its publishers and the rest."""
 
 
+AnyNode = TypeVar("AnyNode", bound=OrderlyNode)
+Spin = Callable[[AnyNode, Executor, threading.Event], None]
+
+
+def spin(_: OrderlyNode, executor: Executor, stop: threading.Event) -> None:
+    """Runs callbacks as they come until asked to stop."""
+    while not stop.is_set():
+        executor.spin_once(timeout_sec=_SPIN_S)
+
+
 def run(
-    make_node: Callable[[], OrderlyNode],
+    make_node: Callable[[], AnyNode],
     name: str,
     parameters: Sequence[Parameter],
     argv: Sequence[str] | None = None,
     *,
     threads: int = 1,
+    spin: Spin[AnyNode] = spin,
 ) -> int:
     """Runs the node until SIGINT or SIGTERM, then shuts it down in order.
 
@@ -60,6 +72,7 @@ def run(
         parameters: the node's parameters, against which parameter files are checked.
         argv: the arguments, program name first; sys.argv if None.
         threads: of the executor.
+        spin: what is done until the end.
 
     Returns:
         Exit code: 0 after an orderly end, 1 after an exception, 2 for wrong arguments.
@@ -82,7 +95,7 @@ def run(
             SingleThreadedExecutor() if threads == 1 else MultiThreadedExecutor(threads)
         )
         executor.add_node(cast(Node, node))
-        code = _spin(executor, stop)
+        code = _guarded(partial(spin, node, executor, stop))
         node.shut_down()
         let_finish(executor)
         executor.shutdown(timeout_sec=1.0)
@@ -123,11 +136,10 @@ def _stop_on_signals() -> threading.Event:
     return stop
 
 
-def _spin(executor: Executor, stop: threading.Event) -> int:
-    """Runs callbacks until asked to stop; an exception in one of them ends the node, in order."""
+def _guarded(spinning: Callable[[], None]) -> int:
+    """Exit code; an exception in a callback ends the node, in order."""
     try:
-        while not stop.is_set():
-            executor.spin_once(timeout_sec=_SPIN_S)
+        spinning()
     except Exception:
         traceback.print_exc()
         return EXIT_FAILED

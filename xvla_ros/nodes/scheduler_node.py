@@ -1,8 +1,8 @@
 """The node `chunk_scheduler`: chunks and joint states in, arm commands out.
 
-Everything runs in one thread. The command timer runs on the steady clock. What is slower than a
-command (plan, status, diagnostics, display) is done after a command has been sent, one thing per
-period, so that it never delays one.
+Everything runs in one thread. Commands are due at absolute times of the steady clock; callbacks
+run between them (`cycle`). What is slower than a command (plan, status, diagnostics, display) is
+done after a command has been sent, one thing per period, so that it never delays one.
 """
 
 from __future__ import annotations
@@ -18,11 +18,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rclpy.clock import Clock
-from rclpy.clock_type import ClockType
 from rclpy.event_handler import SubscriptionEventCallbacks
 from rclpy.subscription import Subscription
-from rclpy.timer import Timer
 from sensor_msgs.msg import JointState
 from std_srvs.srv import SetBool, Trigger
 
@@ -35,6 +32,7 @@ from xvla_ros.nodes import process, qos
 from xvla_ros.nodes.backends.base import BackendError, make_backend
 from xvla_ros.nodes.command_loop import CommandLoop
 from xvla_ros.nodes.conversions import now_seconds
+from xvla_ros.nodes.cycle import Cycle, spin
 from xvla_ros.nodes.last_command import LastCommand
 from xvla_ros.nodes.lifecycle import LifecycleNode
 from xvla_ros.nodes.parameters.declaration import Values, declare, read
@@ -56,7 +54,7 @@ class _Parts:
     loop: CommandLoop
     publishers: SchedulerPublishers
     subscriptions: list[Subscription]
-    timer: Timer
+    cycle: Cycle
 
 
 class SchedulerNode(LifecycleNode):
@@ -73,6 +71,7 @@ class SchedulerNode(LifecycleNode):
         self._arm = WidowX250s()
         self._parts: _Parts | None = None
         self._active = False
+        self._command: ArmCommand | None = None
         # A stop holds whatever state the node is in, and through cleanup and configure.
         self._stopped = False
         self._may_start = bool(self._values["start_actuation"])
@@ -118,9 +117,8 @@ class SchedulerNode(LifecycleNode):
                 event_callbacks=SubscriptionEventCallbacks(liveliness=self._on_liveliness),
             ),
         ]
-        steady = Clock(clock_type=ClockType.STEADY_TIME)
-        timer = self.create_timer(scheduler_params.period, self._tick, clock=steady)
-        self._parts = _Parts(loop, publishers, subscriptions, timer)
+        cycle = Cycle(scheduler_params.period, time.monotonic())
+        self._parts = _Parts(loop, publishers, subscriptions, cycle)
         self._apply(self._values)
         if self._stopped:
             loop.stop()
@@ -131,12 +129,13 @@ class SchedulerNode(LifecycleNode):
     def activate(self) -> None:
         """Chunks are taken from now on; actuation is off unless this is a start with it on."""
         assert self._parts is not None
-        self._parts.publishers.meter.restart()
         self._start_pending, self._may_start = self._may_start, False
         self._active = True
-        # What lives for long is kept out of garbage collections, which would delay commands.
+        # What lives for long is kept out of garbage collections; housekeeping collects the rest.
         gc.collect()
         gc.freeze()
+        gc.disable()
+        self._parts.publishers.meter.restart()
 
     def deactivate(self) -> None:
         """Brings the arm to rest and sends the hold command while publishers still work."""
@@ -149,7 +148,7 @@ class SchedulerNode(LifecycleNode):
         parts, self._parts = self._parts, None
         if parts is None:
             return
-        self.destroy_timer(parts.timer)
+        gc.enable()
         for subscription in parts.subscriptions:
             self.destroy_subscription(subscription)
         parts.publishers.close()
@@ -157,13 +156,24 @@ class SchedulerNode(LifecycleNode):
 
     # ------------------------------------------------------------------ commands
 
-    def _tick(self) -> None:
-        """One command period; anything else comes after the command has been sent."""
+    @property
+    def cycle(self) -> Cycle | None:
+        """When commands are due; None while the node is not configured."""
+        return None if self._parts is None else self._parts.cycle
+
+    def prepare(self, ahead: float) -> None:
+        """Decides the command that is due in `ahead` seconds."""
+        if self._parts is not None:
+            self._command = self._parts.loop.decide(ahead) if self._active else None
+
+    def carry_out(self, late: float) -> None:
+        """Sends the command; anything else comes after that."""
         if self._parts is None:
             return
-        loop, publishers = self._parts.loop, self._parts.publishers
-        command = loop.tick() if self._active else None
-        publishers.meter.tick(time.monotonic())
+        loop, publishers, command = self._parts.loop, self._parts.publishers, self._command
+        if command is not None:
+            loop.send(command)
+        publishers.meter.tick(time.monotonic(), late)
         if command is not None:
             publishers.poses(command)
             if self._start_pending and command.joints is not None and loop.backend.listeners():
@@ -289,7 +299,7 @@ def _state_folder() -> Path:
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the node until it is asked to stop; returns the exit code."""
     make = partial(SchedulerNode, raise_priority())
-    return process.run(make, names.SCHEDULER_NODE, SCHEDULER_PARAMETERS, argv)
+    return process.run(make, names.SCHEDULER_NODE, SCHEDULER_PARAMETERS, argv, spin=spin)
 
 
 if __name__ == "__main__":

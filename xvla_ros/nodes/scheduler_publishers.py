@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import PoseStamped
 from nav_msgs.msg import Path
@@ -20,13 +22,15 @@ from xvla_ros.scheduler.arm_io import ArmCommand, ArmModel
 _PLAN_S = 0.5
 _STATUS_S = 0.2
 _DIAGNOSTICS_S = 1.0
+_GARBAGE_S = 1.0
 
 
 class SchedulerPublishers:
     """Publishers of a configured node.
 
     Poses go out with every command. Plan, status, diagnostics and path are slower to make than a
-    command may be late, so `housekeeping` makes at most one of them after each command.
+    command may be late, so `housekeeping` makes at most one of them after each command. It collects
+    garbage too, which would otherwise be done at any time.
 
     Args:
         node: gets the publishers.
@@ -64,7 +68,9 @@ class SchedulerPublishers:
         self._diagnostics = node.create_publisher(
             DiagnosticArray, names.DIAGNOSTICS, qos.DIAGNOSTICS
         )
-        self._last = dict.fromkeys(("plan", "status", "diagnostics", "path"), float("-inf"))
+        self._last = dict.fromkeys(
+            ("plan", "status", "diagnostics", "garbage", "path"), float("-inf")
+        )
         self._revision = -1
         self._key: tuple[object, ...] = ()
 
@@ -109,6 +115,9 @@ class SchedulerPublishers:
             self._diagnostics.publish(
                 scheduler_report.diagnostics(header.stamp, self.status(command), self._loop, steady)
             )
+        elif self._due("garbage", steady, _GARBAGE_S):
+            self._last["garbage"] = steady
+            gc.collect()
         elif known and self.path_rate > 0.0 and self._due("path", steady, 1.0 / self.path_rate):
             self._last["path"] = steady
             if self._path.get_subscription_count():

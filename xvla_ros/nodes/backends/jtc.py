@@ -10,6 +10,7 @@ point would not do: from Jazzy on the controller refuses a trajectory that ends 
 from __future__ import annotations
 
 import time
+from array import array
 
 import numpy as np
 from numpy.typing import NDArray
@@ -134,8 +135,9 @@ def trajectory(points: tuple[TrajectoryPoint, ...]) -> JointTrajectory:
     for point in points:
         message.points.append(
             JointTrajectoryPoint(
-                positions=list(point.positions),
-                velocities=list(point.velocities),
+                # rclpy looks at each element of a list, and takes an array as it is.
+                positions=array("d", point.positions),
+                velocities=array("d", point.velocities),
                 time_from_start=Duration(seconds=point.time_from_start).to_msg(),
             )
         )
