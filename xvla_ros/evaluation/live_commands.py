@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -24,9 +25,11 @@ from xvla_ros import names
 from xvla_ros.evaluation.live_conductor import NotRunning
 from xvla_ros.evaluation.live_demo import choose_domain
 from xvla_ros.evaluation.live_record import spinning
+from xvla_ros.evaluation.tick_timing import Timing
 from xvla_ros.msg import SchedulerStatus
 from xvla_ros.nodes import qos
 from xvla_ros.nodes.bringup import Arguments, describe
+from xvla_ros.nodes.priority import raise_priority
 from xvla_ros.nodes.supervisor import Supervisor
 from xvla_ros.scheduler.params import SchedulerParams
 
@@ -35,6 +38,8 @@ _START_S = 120.0
 _SETTLE_S = 3.0
 # Deeper than a driver's, so that a busy machine loses none of them on the way to here.
 _DEPTH = 5000
+# About a third of a millisecond.
+_FIXED = 5000
 _PERIOD_S = SchedulerParams().period
 
 
@@ -120,6 +125,26 @@ def measure(seconds: float, threads: int, logs: Path, said: Callable[[str], None
     return figures(stamps, _PERIOD_S, after.priority, threads > 0, chunks)
 
 
+def fixed_work(periods: int = 500) -> Timing:
+    """Times of the same arithmetic in every period, with the priority that can be obtained."""
+    seconds: list[float] = []
+
+    def work() -> None:
+        raise_priority()
+        start = time.monotonic()
+        for period in range(periods):
+            time.sleep(max(start + period * _PERIOD_S - time.monotonic(), 0.0))
+            begun = time.perf_counter()
+            sum(i * i for i in range(_FIXED))
+            seconds.append(time.perf_counter() - begun)
+
+    # Only this thread gets the priority.
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    return Timing.of(seconds)
+
+
 class _Listener:
     """Keeps when commands were published, and the newest status."""
 
@@ -127,8 +152,9 @@ class _Listener:
         self.stamps: list[int] = []
         self._status: SchedulerStatus | None = None
         # rclpy tells from the signature that the callback wants to know when it was published.
+        on_command: Any = self._on_command
         node.create_subscription(
-            JointTrajectory, names.arm_trajectory(), self._on_command, QoSProfile(depth=_DEPTH)
+            JointTrajectory, names.arm_trajectory(), on_command, QoSProfile(depth=_DEPTH)
         )
         node.create_subscription(
             SchedulerStatus,

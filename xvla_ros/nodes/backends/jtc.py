@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import time
 from array import array
+from functools import lru_cache
 
 import numpy as np
+from builtin_interfaces.msg import Duration as DurationMsg
 from numpy.typing import NDArray
 from rclpy.duration import Duration
 from rclpy.lifecycle.publisher import LifecyclePublisher
@@ -138,10 +140,16 @@ def trajectory(points: tuple[TrajectoryPoint, ...]) -> JointTrajectory:
                 # rclpy looks at each element of a list, and takes an array as it is.
                 positions=array("d", point.positions),
                 velocities=array("d", point.velocities),
-                time_from_start=Duration(seconds=point.time_from_start).to_msg(),
+                time_from_start=_duration(point.time_from_start),
             )
         )
     return message
+
+
+@lru_cache(maxsize=16)
+def _duration(seconds: float) -> DurationMsg:
+    """The message, which nobody changes: the same few in every command."""
+    return Duration(seconds=seconds).to_msg()
 
 
 make = JtcBackend
