@@ -9,51 +9,29 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from xvla_ros import ee6d
 from xvla_ros.evaluation.ablation import PictureBank
 from xvla_ros.evaluation.closed_loop import Images, LoopSettings, evaluate
+from xvla_ros.evaluation.expert_policy import ExpertPolicy
 from xvla_ros.geometry import Pose
 from xvla_ros.runtime.interface import PolicyInput, Prediction
 from xvla_ros.runtime.policy import load_policy
 from xvla_ros.runtime.proprio import ProprioParams
 from xvla_ros.scheduler.params import SchedulerParams
-from xvla_ros.sim.expert import label
 from xvla_ros.sim.world import SimWorld
 
 MODEL = Path(__file__).parents[2] / "models" / "demo"
 
 
-class ScriptedPolicy:
-    """The simulator's expert behind the interface of a policy: knows the truth, sees nothing."""
-
-    horizon = 30
-    step_dt = 1.0 / 6.0
-    domain_id = 0
-    gripper_threshold = 0.8
-    open_below = 0.6
-    num_views = 3
-    time_grid = (1.0,)
-    approximation = "scripted"
-    model_hash = ""
-    device = "cpu"
-    device_description = "no device at all"
+class ScriptedPolicy(ExpertPolicy):
+    """The expert, with all that it was asked."""
 
     def __init__(self, world: SimWorld) -> None:
-        self._world = world
+        super().__init__(world)
         self.seen: list[PolicyInput] = []
 
     def predict(self, inputs: PolicyInput) -> Prediction:
         self.seen.append(inputs)
-        truth = self._world.state()
-        answer = label(truth, inputs.pose, truth.task)
-        raw = ee6d.pack(answer.positions, answer.rotations, answer.gripper)
-        return Prediction(answer.positions, answer.rotations, answer.gripper, raw[0], 0.0, raw)
-
-    def warm_up(self) -> float:
-        return 0.0
-
-    def close(self) -> None:
-        """Has nothing to give back."""
+        return super().predict(inputs)
 
 
 def front_of(inputs: PolicyInput) -> NDArray[np.uint8]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from xvla_ros.evaluation import benchmark_commands_command, benchmark_model_command
+from xvla_ros.evaluation.benchmark_scheduler import command as scheduler
 from xvla_ros.evaluation.soak import command as sequences
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 # Each adds the parser of one sub-command; their modules import what they measure only in `run`.
 PARTS: tuple[Callable[[Kinds], None], ...] = (
+    scheduler.add_parser,
     benchmark_model_command.add_parser,
     benchmark_commands_command.add_parser,
     sequences.add_parser,

@@ -18,12 +18,14 @@ from numpy.typing import NDArray
 from xvla_ros.arm.gripper import closed_from_finger, finger_from_closed
 from xvla_ros.arm.kinematics import WidowX250s
 from xvla_ros.chunk import Chunk, ChunkRefused
+from xvla_ros.evaluation.link import Link, LinkFaults
 from xvla_ros.geometry import Pose
 from xvla_ros.runtime.interface import Policy
 from xvla_ros.runtime.prediction import Request, predict_chunk
 from xvla_ros.runtime.proprio import ProprioParams, ProprioSelector
-from xvla_ros.scheduler.arm_io import JointMeasurement
+from xvla_ros.scheduler.arm_io import ArmCommand, JointMeasurement
 from xvla_ros.scheduler.executor import ArmExecutor
+from xvla_ros.scheduler.latency import LatencyWindow
 from xvla_ros.scheduler.params import ExecutorParams, SchedulerParams
 from xvla_ros.scheduler.scheduler import ChunkScheduler
 from xvla_ros.sim.world import SimWorld
@@ -51,6 +53,18 @@ class Watcher(Protocol):
         """What came of the episode."""
 
 
+class Probe(Protocol):
+    """Looks into the executor at work."""
+
+    def scheduler(self, params: SchedulerParams) -> ChunkScheduler:
+        """The scheduler that an episode is to use."""
+
+    def ticked(
+        self, now: float, world: SimWorld, executor: ArmExecutor, command: ArmCommand
+    ) -> None:
+        """A command has been given, and the world has not yet moved on."""
+
+
 CAMERAS = ("front", "wrist")
 """Simulator camera of each filled view slot."""
 _LEFT_FINGER = 7
@@ -69,6 +83,9 @@ class LoopSettings:
     scheduler: SchedulerParams = field(default_factory=SchedulerParams)
     executor: ExecutorParams = field(default_factory=ExecutorParams)
     proprio: ProprioParams = field(default_factory=ProprioParams)
+    faults: LinkFaults = field(default_factory=LinkFaults)
+    latency_estimate: float = 1.0
+    """What the scheduler believes the latency to be, over what it measures."""
 
     def __post_init__(self) -> None:
         if not self.latency_s >= 0.0 or not self.policy_rate_hz > 0.0 or not self.limit_s > 0.0:
@@ -76,6 +93,19 @@ class LoopSettings:
                 f"latency {self.latency_s} s, policy rate {self.policy_rate_hz} Hz and limit "
                 f"{self.limit_s} s must be positive"
             )
+
+
+class MisjudgedLatency(LatencyWindow):
+    """A measured latency that is wrong by a factor."""
+
+    def __init__(self, factor: float) -> None:
+        super().__init__()
+        self._factor = factor
+
+    @property
+    def p95(self) -> float:
+        """Seconds; 0 before the first measurement."""
+        return self._factor * super().p95
 
 
 @dataclass(frozen=True)
@@ -100,14 +130,6 @@ class EpisodeResult:
     """Wall time of each prediction."""
 
 
-@dataclass(eq=False)
-class _InFlight:
-    """A chunk that has been computed and will arrive."""
-
-    chunk: Chunk
-    arrival: float
-
-
 class Episode:
     """One run of one task from one seed."""
 
@@ -121,8 +143,10 @@ class Episode:
         sight: Sight | None = None,
         observer: Observer | None = None,
         watcher: Watcher | None = None,
+        probe: Probe | None = None,
     ) -> None:
         self._watcher = watcher
+        self._probe = probe
         self._world = world
         self._policy = policy
         self._settings = settings
@@ -132,11 +156,13 @@ class Episode:
         self._instruction = world.reset(seed, task)
         self._task = task
         self._arm = WidowX250s()
-        self._executor = ArmExecutor(
-            ChunkScheduler(settings.scheduler), self._arm, settings.executor
-        )
+        make = ChunkScheduler if probe is None else probe.scheduler
+        scheduler = make(settings.scheduler)
+        scheduler.latency = MisjudgedLatency(settings.latency_estimate)
+        self._executor = ArmExecutor(scheduler, self._arm, settings.executor)
         self._selector = ProprioSelector(settings.proprio)
-        self._in_flight: _InFlight | None = None
+        period = 1.0 / settings.policy_rate_hz
+        self._link = Link(settings.latency_s, period, settings.faults, seed)
         self._next_inference = 0.0
         self._predictions: list[float] = []
         self._sequence = 0
@@ -176,7 +202,7 @@ class Episode:
         if self._watcher is not None:
             self._watcher.moved(self._measure())
         self._deliver(now)
-        if self._in_flight is None and now >= self._next_inference - 1e-9:
+        if self._link.free(now) and now >= self._next_inference - 1e-9:
             self._infer(now)
             self._deliver(now)
         command = self._executor.tick(now, self._measure())
@@ -184,19 +210,18 @@ class Episode:
             self._world.command_arm(command.joints)
             self._world.command_gripper(finger_from_closed(command.gripper_closed))
         self._note(command.pose, bool(command.limits))
+        if self._probe is not None:
+            self._probe.ticked(now, self._world, self._executor, command)
         self._world.step_to(until)
 
     def _deliver(self, now: float) -> None:
-        """Hands over a chunk whose time has come."""
-        flying = self._in_flight
-        if flying is None or now < flying.arrival - 1e-9:
-            return
-        self._in_flight = None
-        try:
-            self._executor.submit(flying.chunk, now)
-        except ChunkRefused:
-            return  # counted by the scheduler; the old plan goes on
-        self._selector.add_plan(self._executor.plan(now), now)
+        """Hands over the chunks whose time has come."""
+        for chunk in self._link.arrived(now):
+            try:
+                self._executor.submit(chunk, now)
+            except ChunkRefused:
+                continue  # counted by the scheduler; the old plan goes on
+            self._selector.add_plan(self._executor.plan(now), now)
 
     def _infer(self, now: float) -> None:
         """Observes, and computes the chunk that will arrive after the latency."""
@@ -231,7 +256,7 @@ class Episode:
         self._predictions.append(origin.inference_end - origin.inference_start)
         if self._watcher is not None:
             self._watcher.predicted(chunk, request.images, self._measure())
-        self._in_flight = _InFlight(chunk, now + self._settings.latency_s)
+        self._link.send(chunk, now)
 
     def _measure(self) -> JointMeasurement:
         state = self._world.joint_state()
@@ -259,11 +284,12 @@ def evaluate(
     sight: Sight | None = None,
     observer: Observer | None = None,
     watcher: Watcher | None = None,
+    probe: Probe | None = None,
 ) -> Iterator[EpisodeResult]:
     """Runs one episode per seed and yields each result when it is there."""
     for seed in seeds:
         chosen = settings or LoopSettings()
-        episode = Episode(world, policy, task, seed, chosen, sight, observer, watcher)
+        episode = Episode(world, policy, task, seed, chosen, sight, observer, watcher, probe)
         if watcher is not None:
             watcher.begin(seed)
         result = episode.run()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from xvla_ros.errors import UsageError
 from xvla_ros.evaluation import bag_command, compare_command
 from xvla_ros.runtime.arguments import add_run_arguments, run_arguments
+from xvla_ros.sim.tasks import TASKS
 
 if TYPE_CHECKING:
     from xvla_ros.evaluation.closed_loop import EpisodeResult, LoopSettings, Watcher
@@ -38,7 +39,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "simulated clock, so the same seeds give the same result on every run.",
     )
     sim.add_argument("--model", type=Path, required=True, help="model folder")
-    sim.add_argument("--task", choices=("reach", "pick"), default="pick")
+    sim.add_argument("--task", choices=tuple(TASKS), default="pick")
     sim.add_argument("--episodes", type=int, default=100)
     sim.add_argument("--seed", type=int, default=0, help="of the first episode")
     sim.add_argument("--latency", type=float, default=0.1, help="simulated, seconds")

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
-import platform
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xvla_ros import __version__
 from xvla_ros.evaluation import plots, recording, video
 from xvla_ros.evaluation.episode import Episode
+from xvla_ros.evaluation.machine import machine
 from xvla_ros.evaluation.metrics import FramesLost, Spread, frames_lost, within
 from xvla_ros.evaluation.recording import Recording
 from xvla_ros.evaluation.statistics import Proportion
@@ -26,7 +23,6 @@ if TYPE_CHECKING:
 BAG = "bag"
 SUMMARY = "summary.json"
 VIDEO = "episode.gif"
-_LIBRARIES = ("torch", "numpy", "mujoco", "rosbags", "ros-jazzy-rclpy")
 
 
 @dataclass(frozen=True)
@@ -127,25 +123,6 @@ def tracking_errors(series: Recording, run: Run) -> np.ndarray:
     times = commanded.times[inside]
     at = np.column_stack([np.interp(times, measured.times, column) for column in truth.T])
     return np.asarray(np.linalg.norm(commanded.positions()[inside] - at, axis=1))
-
-
-def machine() -> dict[str, Any]:
-    """Where the figures were taken."""
-    return {
-        "xvla_ros": __version__,
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        "cpus": len(os.sched_getaffinity(0)),
-        "load_average": os.getloadavg()[0],
-        "versions": {name: _version(name) for name in _LIBRARIES},
-    }
-
-
-def _version(distribution: str) -> str:
-    try:
-        return metadata.version(distribution)
-    except metadata.PackageNotFoundError:
-        return "absent"
 
 
 def table(summary: dict[str, Any]) -> Table:

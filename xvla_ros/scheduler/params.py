@@ -73,7 +73,7 @@ class ChunkParams:
 class SpliceParams:
     """How an offset between the command and a new chunk is taken."""
 
-    blend_linear_speed: float = 0.1
+    blend_linear_speed: float = 0.2
     """m/s; an offset larger than this times fade_s fades longer."""
     blend_angular_speed: float = 0.5
     """rad/s; the same for rotations."""

@@ -10,6 +10,7 @@ import numpy as np
 from xvla_ros.arm.constants import FINGER_UPPER
 from xvla_ros.arm.kinematics import WidowX250s
 from xvla_ros.geometry import Array, Pose, so3_exp
+from xvla_ros.sim.motion import Motion, drifting, jumping
 from xvla_ros.sim.robot import PAD_OFFSET
 from xvla_ros.sim.scene import CUBE, CUBE_HALF
 
@@ -22,6 +23,8 @@ LIFT_HEIGHT = 0.06
 CUBE_X = (0.19, 0.33)
 CUBE_Y = (-0.13, 0.13)
 CUBE_YAW = np.pi / 4
+JUMP_S = (5.0, 5.5)
+"""Seconds between which the cube of "reach_jump" jumps aside."""
 # Where an episode starts: ee frame above the middle of the table, pointing down.
 HOME = np.array([0.24, 0.0, 0.16])
 HOME_SPREAD = np.array([0.03, 0.05, 0.03])
@@ -65,6 +68,10 @@ class Task:
     instruction: str
     test: Callable[[WorldTruth], bool]
     hold_s: float
+    skill: str
+    """What the expert does for it: "reach" or "pick"."""
+    motion: Motion | None = None
+    """How the red cube moves by itself; None where it lies still."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,9 +94,19 @@ def _lifted(truth: WorldTruth) -> bool:
     return bool(held and truth.cube.position[2] > CUBE_HALF + LIFT_HEIGHT)
 
 
+def _reached_again(truth: WorldTruth) -> bool:
+    return truth.time > JUMP_S[1] and _reached(truth)
+
+
+_REACH, _PICK = "reach the red cube", "pick up the red cube"
 TASKS: dict[str, Task] = {
-    "reach": Task("reach", "reach the red cube", _reached, 0.5),
-    "pick": Task("pick", "pick up the red cube", _lifted, 0.5),
+    task.name: task
+    for task in (
+        Task("reach", _REACH, _reached, 0.5, "reach"),
+        Task("pick", _PICK, _lifted, 0.5, "pick"),
+        Task("reach_moving", _REACH, _reached, 0.5, "reach", drifting(CUBE_X, CUBE_Y)),
+        Task("reach_jump", _REACH, _reached_again, 0.5, "reach", jumping(JUMP_S)),
+    )
 }
 
 

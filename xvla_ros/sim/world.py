@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from xvla_ros.arm.constants import ARM_JOINTS, FINGER_LOWER, FINGER_UPPER, GRIPPER_JOINT
 from xvla_ros.geometry import Array, Pose
 from xvla_ros.sim import cameras, robot, scene, tasks
+from xvla_ros.sim.motion import Course
 from xvla_ros.sim.tasks import Task, WorldTruth
 
 mujoco: Any = cameras.import_mujoco()
@@ -99,6 +100,11 @@ class SimWorld:
             self.place(name, x, y, yaw)
         self._vary_looks(rng)
         self._held_s = 0.0
+        self._course: Course | None = None
+        if self.task.motion is not None:
+            # Drawn apart, so that the start of a seed is the same in every task.
+            generator = np.random.default_rng([seed, 1])
+            self._course = self.task.motion(start.cubes[0][:2], generator)
         self.set_arm(start.joints, start.finger)
         return self.task.instruction
 
@@ -163,8 +169,17 @@ class SimWorld:
                 self._release_limp()
             mujoco.mj_step(self.model, self.data, n)
             left -= n
+            self._move_cube()
             passed = self.task.test(self._truth(False))
             self._held_s = self._held_s + n * dt if passed else 0.0
+
+    def _move_cube(self) -> None:
+        """Puts the red cube where its course has it by now; height and turn stay the physics'."""
+        if self._course is None:
+            return
+        joint = self.data.joint(scene.CUBE)
+        joint.qpos[:2], joint.qvel[:2] = self._course(self.time)
+        mujoco.mj_kinematics(self.model, self.data)
 
     # ----------------------------------------------------------------- commands
 
