@@ -45,8 +45,8 @@ def command(joints=READY, gripper=0.0, **changes) -> ArmCommand:
 def judged(*commands, elapsed=PERIOD, moving=False, stopped_for=0.0):
     judge = Judge(ARM, ExecutorParams(), PERIOD, dwell=0.25)
     for one in commands:
-        judge.look(one, elapsed, moving, stopped_for)
-    return judge.findings
+        judge.take(one, elapsed, moving, stopped_for)
+    return judge.judge()
 
 
 def turned(joint, radians):
@@ -73,7 +73,7 @@ def test_an_arm_that_holds_still_is_within_bounds():
         ((turned(0, 1.5),), "workspace"),
         ((turned(4, 3.0),), "joint range"),
         ((command(gripper=0.4),), "gripper neither open nor closed"),
-        ((command(np.full(6, np.nan)),), "not finite"),
+        ((command(np.full(6, np.nan)),), "joint range"),
         ((command(pose=ARM.fk(READY + 0.01)),) * 4, "joints are those of the pose"),
         (
             (replace(command(), pose=replace(ARM.fk(READY), rotation=1.1 * so3_exp([0, 0, 0]))),)

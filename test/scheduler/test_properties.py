@@ -11,11 +11,15 @@ from hypothesis import strategies as st
 
 from xvla_ros.chunk import Refusal
 from xvla_ros.geometry import Pose
-from xvla_ros.scheduler.params import SchedulerParams
+from xvla_ros.scheduler.params import STRATEGIES, SchedulerParams
 from xvla_ros.scheduler.setpoint import SchedulerState
 
 seeds = st.integers(0, 2**32 - 1)
-some = settings(max_examples=15, deadline=None, derandomize=True)
+some = settings(max_examples=18, deadline=None, derandomize=True)
+SMOOTH = ("anchor_fade", "crossfade", "ensemble", "inpaint")
+any_strategy = st.sampled_from(STRATEGIES)
+asynchronous = st.sampled_from([name for name in STRATEGIES if name != "sync"])
+smooth = st.sampled_from(SMOOTH)
 EXECUTING = SchedulerState.EXECUTING
 
 
@@ -43,37 +47,42 @@ def latency_of(seed: int, longest: float, lost: float = 0.1):
     return lambda sequence: np.inf if rng.random() < lost else longest * rng.random()
 
 
-@given(seeds, st.sampled_from([0.0, 0.135, 0.4, 0.8, 1.5]))
+@given(seeds, st.sampled_from([0.0, 0.135, 0.4, 0.8, 1.5]), smooth)
 @some
-def test_the_command_never_jumps_whatever_arrives_whenever(kit, seed, longest):
+def test_the_command_never_jumps_whatever_arrives_whenever(kit, seed, longest, strategy):
     """The velocity changes by no more than the chunks and fades themselves ask for.
 
     Steps of 0.15 m/s: a cubic segment accelerates by up to 6 x 0.15 m/s / (1/6 s). The quintic
     fade adds 3.9 / 0.4 s times a difference of velocities below 0.6 m/s, 5.8 / (0.4 s)^2 times
-    an offset of 4 cm, and the start 5 /s^2 times the speed: 14 m/s^2 in all.
+    an offset of 4 cm, and the start 5 /s^2 times the speed: 14 m/s^2 in all. Two chunks that are
+    mixed part by up to 12 cm meanwhile instead, which makes it 16.
     """
-    scheduler = kit.started()
+    scheduler = kit.started(SchedulerParams(strategy=strategy))
     got = kit.loop(scheduler, wild(kit, seed), latency_of(seed, longest), 3.0)
     velocity = np.diff(got.positions, axis=0) / kit.PERIOD
-    assert np.linalg.norm(np.diff(velocity, axis=0), axis=1).max() / kit.PERIOD < 14.0
+    assert np.linalg.norm(np.diff(velocity, axis=0), axis=1).max() / kit.PERIOD < 16.0
     assert got.steps[1].max() < 0.08
     rotations = got.rotations
     gram = np.swapaxes(rotations, 1, 2) @ rotations
     assert np.abs(gram - np.eye(3)).max() < 1e-9
 
 
-@given(seeds, st.sampled_from([0.0, 0.135, 0.4, 0.8]), st.sampled_from([0.0, 0.5, 1.0, 1.5, 3.0]))
-@some
-def test_a_wrong_latency_estimate_never_breaks_continuity(kit, seed, latency, factor):
+@pytest.mark.parametrize("strategy", ["anchor_fade", "crossfade", "ensemble"])
+@pytest.mark.parametrize("latency", [0.0, 0.135, 0.4, 0.8])
+@pytest.mark.parametrize("factor", [0.0, 0.5, 1.5])
+def test_a_change_of_chunk_is_no_step_however_wrong_the_latency_is_estimated(
+    kit, strategy, latency, factor
+):
     """A policy that plans from where the arm will be when it thinks that its chunk arrives.
 
-    0.1 m/s in a slowly turning direction.
+    0.1 m/s in a slowly turning direction and 0.3 rad/s, with a network's noise; before any limit.
+    Of `inpaint` the scheduler's part is that of `anchor_fade`.
+    With an estimate of 0 it starts from the command at the stamp, which is the default.
     """
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(round(1000 * latency + 10 * factor))
     phase = rng.uniform(0, 6.28)
-    scheduler = kit.started()
+    scheduler = kit.started(SchedulerParams(strategy=strategy))
     expected = factor * latency
-    assume(expected < 1.5)
 
     def predict(stamp, commanded, sequence, epoch):
         heading = phase + stamp
@@ -81,6 +90,7 @@ def test_a_wrong_latency_estimate_never_breaks_continuity(kit, seed, latency, fa
         return kit.line_chunk(
             Pose(start.position + rng.normal(scale=0.003, size=3), start.rotation),
             (0.1 * np.cos(heading), 0.1 * np.sin(heading), 0.0),
+            (0.0, 0.3 * np.sin(heading), 0.0),
             stamp=stamp,
             t_ref=stamp + expected,
             sequence=sequence,
@@ -92,20 +102,23 @@ def test_a_wrong_latency_estimate_never_breaks_continuity(kit, seed, latency, fa
     assert {r.reason for r in got.refused} <= ({Refusal.JUMP} if expected > 1.0 else set())
     assert scheduler.splice_step[0] <= 0.005
     assert scheduler.splice_step[1] <= 0.025
-    assert EXECUTING in got.states
+    # The velocity has no step either: in a period it changes by what fades of 8 cm ask for.
+    velocity = np.diff(got.positions, axis=0) / kit.PERIOD
+    changes = np.linalg.norm(np.diff(velocity, axis=0), axis=1)
+    assert changes.max() <= 0.04
     assert got.states[-1] is EXECUTING
 
 
-@given(seeds, st.floats(0.0, 1.3), st.floats(0.0, 1.0))
+@given(seeds, st.floats(0.0, 1.3), st.floats(0.0, 1.0), asynchronous)
 @some
 def test_nothing_idles_after_the_first_chunk_while_latency_is_below_the_horizon(
-    kit, seed, latency, jitter
+    kit, seed, latency, jitter, strategy
 ):
     rng = np.random.default_rng(seed)
-    scheduler = kit.started()
+    scheduler = kit.started(SchedulerParams(strategy=strategy))
     got = kit.loop(
         scheduler,
-        wild(kit, seed, speed=0.05, angular_speed=0.1, offset=0.005),
+        wild(kit, seed, speed=0.03, angular_speed=0.1, offset=0.005),
         lambda sequence: latency * (1.0 - jitter * rng.random()),
         6.0,
     )
@@ -116,14 +129,20 @@ def test_nothing_idles_after_the_first_chunk_while_latency_is_below_the_horizon(
     np.testing.assert_allclose(got.rates[first + 16 :], 1.0)
 
 
-@given(seeds, st.integers(1, 30), st.floats(0.0, 2.0), st.sampled_from([0.02, 1 / 30, 1 / 6, 0.5]))
+@given(
+    seeds,
+    st.integers(1, 30),
+    st.floats(0.0, 2.0),
+    st.sampled_from([0.02, 1 / 30, 1 / 6, 0.5]),
+    asynchronous,
+)
 @some
 def test_without_a_new_chunk_the_arm_rests_in_time_and_for_good(
-    kit, seed, horizon, latency, step_dt
+    kit, seed, horizon, latency, step_dt, strategy
 ):
     chunk = kit.wild_chunk(np.random.default_rng(seed), horizon=horizon, step_dt=step_dt)
     assume(horizon * step_dt > 0.35)
-    scheduler = kit.started()
+    scheduler = kit.started(SchedulerParams(strategy=strategy))
     got = kit.play(scheduler, latency + 3.5, [(latency, chunk)])
     assert got.states[-1] is SchedulerState.STARVED
     rates = got.rates
@@ -141,11 +160,11 @@ def test_without_a_new_chunk_the_arm_rests_in_time_and_for_good(
     assert (got.positions <= knots.max(axis=0) + 1e-9).all()
 
 
-@given(seeds)
+@given(seeds, any_strategy)
 @some
-def test_a_chunk_is_only_ever_executed_forwards(kit, seed):
-    scheduler = kit.started()
-    got = kit.loop(scheduler, wild(kit, seed), latency_of(seed, 1.0), 3.5)
+def test_a_chunk_is_only_ever_executed_forwards(kit, seed, strategy):
+    scheduler = kit.started(SchedulerParams(strategy=strategy))
+    got = kit.loop(scheduler, wild(kit, seed), latency_of(seed, 1.0), 4.5)
     pairs = list(zip(got.setpoints[:-1], got.setpoints[1:], strict=True))
     assert len({s.sequence for s in got.setpoints}) > 2
     for before, after in pairs:
@@ -154,17 +173,18 @@ def test_a_chunk_is_only_ever_executed_forwards(kit, seed):
             assert after.remaining <= before.remaining
 
 
-@given(seeds, st.floats(-0.5, 2.0))
+@given(st.floats(-0.5, 2.0), asynchronous)
 @some
-def test_late_duplicate_and_reordered_chunks_change_nothing(kit, seed, delay):
+def test_late_duplicate_and_reordered_chunks_change_nothing(kit, delay, strategy):
+    params = SchedulerParams(strategy=strategy)
     chunks = []
     for k in range(4):
         start = kit.moved(0.02 * k)
         chunks.append(kit.line_chunk(start, (0.04, 0, 0), stamp=0.5 * k, sequence=k + 1, epoch=2))
     in_order = [(c.stamp + 0.2, c) for c in chunks]
     repeated = [(a + max(delay, 0.01), c) for a, c in in_order]
-    plain = kit.play(kit.started(), 4.5, in_order)
-    scheduler = kit.started()
+    plain = kit.play(kit.started(params), 4.5, in_order)
+    scheduler = kit.started(params)
     # A repetition overtaken by the next chunk is out of order, one before it a duplicate.
     disturbed = kit.play(scheduler, 4.5, sorted(in_order + repeated, key=lambda item: item[0]))
     np.testing.assert_array_equal(disturbed.positions, plain.positions)
@@ -172,9 +192,11 @@ def test_late_duplicate_and_reordered_chunks_change_nothing(kit, seed, delay):
     assert len(disturbed.refused) == 4
 
 
-@given(seeds, st.floats(-1e6, 1e6))
+@given(seeds, st.floats(-1e6, 1e6), any_strategy)
 @some
-def test_the_scheduler_does_not_care_what_time_it_is(kit, seed, shift):
+def test_the_scheduler_does_not_care_what_time_it_is(kit, seed, shift, strategy):
+    params = SchedulerParams(strategy=strategy)
+
     def chunks(offset: float):
         rng = np.random.default_rng(seed)
         return [
@@ -182,22 +204,22 @@ def test_the_scheduler_does_not_care_what_time_it_is(kit, seed, shift):
             for k in range(3)
         ]
 
-    plain = kit.play(kit.started(), 2.5, chunks(0.0))
-    later = kit.started()
+    plain = kit.play(kit.started(params), 2.5, chunks(0.0))
+    later = kit.started(params)
     later.follow(kit.START, 0.0, shift)
     moved = kit.play(later, 2.5, chunks(shift), start=shift)
     np.testing.assert_allclose(moved.positions, plain.positions, atol=1e-6)
     assert len(moved.refused) == len(plain.refused)
 
 
-@given(st.integers(1, 8), st.floats(0.0, 1.0))
+@given(st.integers(1, 8), st.floats(0.0, 1.0), any_strategy)
 @some
-def test_chunks_that_stay_where_the_arm_is_never_move_it(kit, count, latency):
+def test_chunks_that_stay_where_the_arm_is_never_move_it(kit, count, latency, strategy):
     chunks = [
         (0.4 * k + latency, kit.line_chunk(velocity=(0, 0, 0), stamp=0.4 * k, sequence=k + 1))
         for k in range(count)
     ]
-    got = kit.play(kit.started(), 4.0, chunks)
+    got = kit.play(kit.started(SchedulerParams(strategy=strategy)), 4.0, chunks)
     np.testing.assert_allclose(
         got.positions, np.broadcast_to(kit.START.position, got.positions.shape), atol=1e-12
     )
@@ -219,10 +241,10 @@ def test_irregular_ticks_never_make_a_burst(kit, seed, intervals):
         before = pose
 
 
-@given(seeds, st.lists(st.floats(-50.0, 50.0), min_size=1, max_size=5))
+@given(seeds, st.lists(st.floats(-50.0, 50.0), min_size=1, max_size=5), asynchronous)
 @some
-def test_a_clock_that_jumps_anywhere_never_makes_a_burst(kit, seed, jumps):
-    scheduler = kit.started()
+def test_a_clock_that_jumps_anywhere_never_makes_a_burst(kit, seed, jumps, strategy):
+    scheduler = kit.started(SchedulerParams(strategy=strategy))
     now, before = 0.0, kit.START
     sequence = 0
     rng = np.random.default_rng(seed)
@@ -272,11 +294,11 @@ def test_chunks_that_come_only_at_rest_make_anchoring_the_same_as_sync(kit, seed
     np.testing.assert_array_equal(run("anchor_fade"), run("sync"))
 
 
-@given(seeds)
+@given(seeds, smooth)
 @some
-def test_the_plan_of_any_moment_is_kept_if_nothing_new_arrives(kit, seed):
+def test_the_plan_of_any_moment_is_kept_if_nothing_new_arrives(kit, seed, strategy):
     rng = np.random.default_rng(seed)
-    scheduler = kit.started()
+    scheduler = kit.started(SchedulerParams(strategy=strategy))
     kit.loop(scheduler, wild(kit, seed, speed=0.1), latency_of(seed, 0.4), rng.uniform(1.0, 2.0))
     plan = scheduler.plan(0.0)
     got = kit.play(scheduler, 2.5, start=plan.start + kit.PERIOD)
@@ -288,7 +310,7 @@ def test_the_plan_of_any_moment_is_kept_if_nothing_new_arrives(kit, seed):
     assert gripper == setpoint.gripper
 
 
-@pytest.mark.parametrize("strategy", ["anchor_fade", "timestamp"])
+@pytest.mark.parametrize("strategy", STRATEGIES)
 def test_mirrored_chunks_make_mirrored_commands(kit, strategy):
     """Left and right are the same: y and the turns about x and z change sign."""
     flip = np.diag([1.0, -1.0, 1.0])

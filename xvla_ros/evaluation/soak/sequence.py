@@ -24,7 +24,7 @@ SECONDS = 2.0
 # Of the arm's servos: the part of the way to the command that is done in one period.
 _FOLLOWED = 0.18
 # Chances in one period.
-_OBSERVED, _EVENT, _JUMP, _LATE = 0.1, 0.01, 0.002, 0.05
+_OBSERVED, _EVENT, _RELEASED, _JUMP, _LATE = 0.1, 0.01, 0.05, 0.002, 0.05
 _BLOCKED, _SILENT = 0.05, 0.05
 _START_SPREAD_RAD = 0.25
 
@@ -98,7 +98,7 @@ class Sequence:
                 self._stopped_for + period if self._executor.scheduler.stopped else 0.0
             )
             moving = moving or self._executor.moving
-            self._judge.look(command, now - before, moving, self._stopped_for)
+            self._judge.take(command, now - before, moving, self._stopped_for)
             if command.publish and command.joints is not None and not self._blocked:
                 self._joints = self._joints + _FOLLOWED * (command.joints - self._joints)
             self._observe(now)
@@ -124,9 +124,9 @@ class Sequence:
 
     def _disturb(self, now: float) -> None:
         """Now and then what an operator or a lost process does."""
-        if self._rng.random() >= _EVENT:
-            return
         executor = self._executor
+        if self._rng.random() >= (_RELEASED if executor.scheduler.stopped else _EVENT):
+            return
         if executor.scheduler.stopped:
             event = "clear_stop"
         else:
@@ -176,7 +176,7 @@ class Sequence:
 
     def _finish(self) -> Outcome:
         outcome = self._outcome
-        outcome.findings = self._judge.findings
+        outcome.findings = self._judge.judge()
         outcome.limited.update(self._executor.limits)
         metres, radians = self._executor.scheduler.splice_step
         outcome.splice_m[self._params.strategy] = metres
