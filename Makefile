@@ -74,7 +74,7 @@ TEST_INTERFACES := test/interbotix_xs_msgs
 TEST_BUILD := $(CURDIR)/build/interbotix_xs_msgs
 TEST_PREFIX := $(TEST_BUILD)/install/interbotix_xs_msgs
 
-$(STAMP)-test-interfaces: $(STAMP)-build $(wildcard $(TEST_INTERFACES)/*.txt \
+$(STAMP)-test-interfaces: $(STAMP)-venv scripts/link_install.py $(wildcard $(TEST_INTERFACES)/*.txt \
     $(TEST_INTERFACES)/*.xml $(TEST_INTERFACES)/msg/* $(TEST_INTERFACES)/srv/*)
 	@rm -rf $(TEST_BUILD) $(VENV)/lib/python*/site-packages/_interbotix_xs_msgs*
 	@if ! $(BIN)/python -c 'import interbotix_xs_msgs.srv' 2>/dev/null; then \

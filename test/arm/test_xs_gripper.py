@@ -43,8 +43,8 @@ def test_something_grasped_is_pressed_with_the_holding_force():
     told = close(1.0, 0.0, 0.6)
     assert told[-1][1] == -HOLD
     full = [now for now, pwm, _ in told if pwm == -PUSH]
-    # A way of 0.6 takes 0.12 s; a stop counts after 0.3 s.
-    assert full[-1] < 0.12 + 0.3 + 0.1
+    # A way of 0.6 takes 0.12 s; a stop counts after 0.4 s.
+    assert full[-1] < 0.12 + 0.4 + 0.1
 
 
 def test_an_opening_that_is_blocked_gives_up():
@@ -67,5 +67,26 @@ def test_the_same_command_again_starts_nothing_and_what_is_left_on_never_opens()
     gripper.command(0.0, 0.0)
     assert gripper.update(0.0, 1.0) == PUSH
     assert gripper.resting() == 0
-    gripper.command(0.0, 0.1)
-    assert gripper.update(0.5, 1.0) == 0, "stalled since the first command"
+    told = [gripper.update(now, 1.0) for now in np.arange(0.02, 0.6, 0.02)]
+    gripper.command(0.0, 0.3)
+    assert told[0] == PUSH
+    assert told[-1] == 0, "it has stalled since the first command"
+
+
+def test_a_pause_of_the_measurement_is_no_stop_of_the_fingers():
+    gripper = PwmGripper(PUSH, HOLD)
+    gripper.command(1.0, 0.0)
+    assert gripper.update(0.0, 0.2) == -PUSH
+    for now in np.arange(0.02, 0.6, 0.02):
+        assert gripper.update(now, None) == -PUSH
+    assert gripper.update(0.62, 0.2) == -PUSH
+    assert gripper.update(0.7, 0.99) == 0
+
+
+def test_what_slips_out_of_the_gripper_is_not_pressed_for_any_longer():
+    gripper = PwmGripper(PUSH, HOLD)
+    gripper.command(1.0, 0.0)
+    told = [gripper.update(now, 0.5) for now in np.arange(0.0, 1.0, 0.02)]
+    assert told[-1] == -HOLD
+    assert gripper.update(1.0, 0.7) == -HOLD
+    assert gripper.update(1.5, 1.0) == 0

@@ -60,9 +60,9 @@ def test_the_error_that_a_motor_reports_goes_before_what_follows_from_it(watch):
 
 def test_a_driver_that_is_silent_is_told_and_asked_again(watch):
     assert watch.due(0.0) is not None
-    assert watch.due(0.9) is None
+    assert watch.due(2.9) is None
     assert watch.fault == ""
-    question = watch.due(1.1)
+    question = watch.due(3.1)
     assert question is not None
     assert "does not answer get_motor_registers" in watch.fault
     watch.answer(question, [EXPECTED[question.motor][question.register]])

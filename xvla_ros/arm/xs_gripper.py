@@ -11,9 +11,10 @@ from xvla_ros.arm.gripper import finger_from_closed
 
 _THERE_M = 0.001
 _MOVED_M = 0.0005
-_STALLED_S = 0.3
+_STALLED_S = 0.4
 # Without a measurement: the time after which the fingers are there or held up by something.
 _BLIND_S = 1.0
+_GAP_S = 0.1
 
 
 class PwmGripper:
@@ -28,7 +29,7 @@ class PwmGripper:
         self._push = push
         self._hold = hold
         self._target: float | None = None
-        self._began = 0.0
+        self._seen = 0.0
         self._moved = 0.0
         self._at: float | None = None
         self._opening = False
@@ -40,7 +41,7 @@ class PwmGripper:
         if target == self._target:
             return
         self._target, self._at, self._arrived = target, None, False
-        self._began = self._moved = now
+        self._seen = self._moved = now
 
     def update(self, now: float, closed: float | None) -> int | None:
         """PWM now, or None before the first command.
@@ -51,26 +52,32 @@ class PwmGripper:
         """
         if self._target is None:
             return None
-        if self._arrived:
-            return self.resting()
         finger = None if closed is None else finger_from_closed(closed)
         if self._at is None:
             start = (c.FINGER_LOWER + c.FINGER_UPPER) / 2 if finger is None else finger
             self._opening, self._at = self._target > start, start
-        if finger is None:
-            self._arrived = now - self._began > _BLIND_S
+        if self._arrived:
+            # What was grasped may have slipped out since.
+            if finger is not None and not self._opening:
+                self._at = min(self._at, finger)
+        elif finger is None:
+            self._arrived = now - self._seen > _BLIND_S
         else:
-            if abs(finger - self._at) > _MOVED_M:
-                self._at, self._moved = finger, now
-            beyond = finger - self._target if self._opening else self._target - finger
-            self._arrived = beyond > -_THERE_M
-            if self._arrived:
-                self._at = finger
-            elif now - self._moved > _STALLED_S:
-                self._arrived = True
+            self._follow(finger, self._at, self._target, now)
         if self._arrived:
             return self.resting()
         return self._push if self._opening else -self._push
+
+    def _follow(self, finger: float, before: float, target: float, now: float) -> None:
+        """Whether the fingers are there, or stand still though they are pushed."""
+        if abs(finger - before) > _MOVED_M or now - self._seen > _GAP_S:
+            self._at, self._moved = finger, now
+        self._seen = now
+        beyond = finger - target if self._opening else target - finger
+        if beyond > -_THERE_M:
+            self._at, self._arrived = finger, True
+        elif now - self._moved > _STALLED_S:
+            self._arrived = True
 
     def resting(self) -> int:
         """PWM that may stay on for any time: presses what has been grasped, else nothing."""

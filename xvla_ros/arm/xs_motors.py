@@ -17,8 +17,9 @@ from xvla_ros.arm.xs_driver import HARDWARE_ERROR, SHADOWS, Expected, motor_faul
 
 Array = NDArray[np.float64]
 
-ANSWER_S = 1.0
-"""A driver that takes longer for one register does not answer, seconds."""
+ANSWER_S = 3.0
+"""A driver that takes longer for one register does not answer, seconds. It also stops to publish
+joint states then, which brings the arm to rest much earlier."""
 SUSPECT_RAD = 0.15
 """The motors of a joint that is further from its command are asked first."""
 _APART_RAD = 0.12

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 import time
 
 import numpy as np
 import pytest
-from interbotix_xs_msgs.msg import JointGroupCommand
+from interbotix_xs_msgs.msg import JointGroupCommand, JointSingleCommand
 from interbotix_xs_msgs.srv import OperatingModes, Reboot, RegisterValues
 from rclpy.node import Node
 from sensor_msgs.msg import JointState
@@ -29,6 +30,7 @@ class XsArm(Node):
         commands: (monotonic time of arrival, joints in our order, zeros) of every group command.
         order: the joints as the driver's group has them.
         states: every joint state.
+        gripper: every command to the gripper's motor.
     """
 
     def __init__(self, context) -> None:
@@ -36,7 +38,9 @@ class XsArm(Node):
         self.order: tuple[str, ...] = constants.ARM_JOINTS
         self.commands: list[tuple[float, np.ndarray, np.ndarray]] = []
         self.states: list[JointState] = []
+        self.gripper: list[float] = []
         self.create_subscription(JointGroupCommand, names.xs_joint_group(), self._command, 200)
+        self.create_subscription(JointSingleCommand, names.xs_joint_single(), self._single, 200)
         self.create_subscription(
             JointState, names.joint_states(), self.states.append, qos.JOINT_STATES
         )
@@ -46,6 +50,10 @@ class XsArm(Node):
         values = dict(zip(self.order, message.cmd, strict=True))
         joints = np.array([values[name] for name in constants.ARM_JOINTS])
         self.commands.append((time.monotonic(), joints, np.zeros(6)))
+
+    def _single(self, message: JointSingleCommand) -> None:
+        assert message.name == "gripper"
+        self.gripper.append(message.cmd)
 
     def steps(self, since: int = 0) -> np.ndarray:
         positions = np.array([command[1] for command in self.commands[since:]])
@@ -127,6 +135,11 @@ def test_the_loop_runs_whatever_the_driver_s_order_mode_and_silence_until_its_mo
         lambda: np.abs(arm.joints() - arm.commands[-1][1]).max() < 0.02, what="the arm to arrive"
     )
     assert np.abs(arm.commands[-1][1] - arm.commands[0][1]).max() > 0.05
+    # Closed on nothing the motor rests; the driver would let it push for ever.
+    policy.send(policy.chunk(), gripper=np.ones(30))
+    rig.wait_for(lambda: arm.position("left_finger") < 0.0165, what="the gripper to close")
+    rig.wait_for(lambda: arm.gripper[-1] == 0.0, what="no PWM")
+    assert {-250.0, 0.0} <= set(arm.gripper) <= {-250.0, -150.0, 0.0, 250.0}
     # Written once: nothing but commands since.
     assert register(rig, "elbow", "Profile_Velocity") == [100]
     policy.paused = False
@@ -145,25 +158,30 @@ def test_the_loop_runs_whatever_the_driver_s_order_mode_and_silence_until_its_mo
 def test_a_motor_that_dies_stops_the_arm_with_its_name_and_the_arm_goes_on_after_the_mend(make_xs):
     rig = make_xs()
     arm = rig.robot
-    rig.start(XS)
+    rig.start(XS, "xs.gripper_mode:=linear_position")
+    assert "the gripper is in mode 'pwm'" in rig.process.output
+    assert register(rig, "gripper", "Operating_Mode") == [3]
+    assert register(rig, "gripper", "Goal_PWM") == [250]
     rig.add_policy()
     rig.run_until_moving()
-    set_sim(rig, "xs.broken_motor", "elbow")
-    stopped_by(rig, "motor 'elbow' has shut down (overload)")
-    assert "the stop remains: motor 'elbow'" in rig.trigger(names.CLEAR_STOP).message
-    fallen = len(arm.commands)
+    # A joint that does not fall, so that the arm stays inside its workspace.
+    set_sim(rig, "xs.broken_motor", "waist")
+    stopped_by(rig, "motor 'waist' has shut down (overload)")
+    assert "the stop remains: motor 'waist'" in rig.trigger(names.CLEAR_STOP).message
+    ended = len(arm.commands)
     request = Reboot.Request(cmd_type="group", name="arm", enable=True, smart_reboot=True)
     rig.ros.call(rig.observer, Reboot, names.xs_service("reboot_motors"), request)
     rig.wait_for(lambda: rig.trigger(names.CLEAR_STOP).success, what="the stop to be released")
     here = arm.joints()
-    assert len(arm.commands) == fallen, "nothing is sent to an arm that was mended"
+    assert len(arm.commands) == ended, "nothing is sent to an arm that was mended"
     rig.policy.paused = True
     rig.actuate()
-    rig.wait_for(lambda: len(arm.commands) > fallen, what="a command")
-    # From where the arm has fallen to, not from where it was told to be.
-    assert arm.commands[fallen][1] == pytest.approx(here, abs=0.06)
+    rig.wait_for(lambda: len(arm.commands) > ended, what="a command")
+    assert arm.commands[ended][1] == pytest.approx(here, abs=0.06)
     rig.policy.paused = False
     rig.wait_moving()
+    # Open: a gap of two fingers.
+    assert arm.gripper[-1] == pytest.approx(2 * 0.037)
 
     # One that answers as ever and does nothing, and one that does not answer at all.
     for motor, failure, reason in (
@@ -181,15 +199,15 @@ def test_a_motor_that_dies_stops_the_arm_with_its_name_and_the_arm_goes_on_after
     arm.assert_inside()
 
 
-def test_another_arm_and_an_absent_driver_end_configure_with_the_reason(make_xs, make_rig, ros):
+def test_another_arm_and_an_absent_driver_end_configure_with_the_reason(make_xs):
     rig = make_xs("xs.robot_model:=vx300s")
     rig.start(XS, active=False)
     assert not rig.ros.transition(rig.observer, names.SCHEDULER_NODE, "configure")
     assert "configure failed: shoulder: the driver's limits are -1.85 to 1.257" in (
         rig.process.output
     )
-    rig.sim.kill()
-    rig.process.kill()
+    rig.process.send(signal.SIGINT)
+    assert rig.process.wait() == 0
     rig.start(XS, "robot_name:=other", "xs.driver_timeout_s:=1.0", active=False)
     assert not rig.ros.transition(rig.observer, names.SCHEDULER_NODE, "configure")
     assert "no service /other/get_robot_info within 1 s: start the arm's driver" in (
