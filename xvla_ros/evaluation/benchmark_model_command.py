@@ -71,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
     from xvla_ros.evaluation.machine import machine
     from xvla_ros.evaluation.result import write_json
     from xvla_ros.runtime.benchmark.lerobot_peer import LeRobot
-    from xvla_ros.runtime.benchmark.load_child import measure_loading
+    from xvla_ros.runtime.benchmark.load_child import count_parameters, measure_loading
     from xvla_ros.runtime.benchmark.model_run import ModelRun
 
     options = _options(arguments)
@@ -105,7 +105,7 @@ def run(arguments: argparse.Namespace) -> int:
         "model": {
             "size": arguments.size if arguments.size in ("demo", "full") else folder.name,
             "hash": measured.model_hash,
-            "parameters": sum(p.numel() for p in policy.model.parameters()),
+            "parameters": count_parameters(folder),
         },
         "settings": {
             **options,

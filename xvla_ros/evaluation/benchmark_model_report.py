@@ -19,14 +19,15 @@ def print_report(content: Mapping[str, Any]) -> None:
         f"({load['peak_above_bare_per_weights']:.2f} x)",
         soft_wrap=True,
     )
-    gemm = content.get("gemm")
-    if gemm is not None:
-        console.print(
-            f"matrix products: {gemm['achieved_gflop_per_s']:.0f} of "
-            f"{gemm['gflop_per_s']:.0f} GFLOP/s that this machine reaches on the same shapes in "
-            f"{gemm['dtype']} ({100 * gemm['fraction']:.0f} %)",
-            soft_wrap=True,
-        )
+    for key in ("gemm", "gemm_own_layers"):
+        gemm = content.get(key)
+        if gemm is not None:
+            console.print(
+                f"matrix products: {gemm['achieved_gflop_per_s']:.0f} of "
+                f"{gemm['gflop_per_s']:.0f} GFLOP/s that {gemm['linear']} reaches on the same "
+                f"shapes in {gemm['dtype']} ({100 * gemm['fraction']:.0f} %)",
+                soft_wrap=True,
+            )
     compare = content.get("compare")
     if compare is not None:
         ours, theirs = compare["ours_s"], compare["theirs_s"]

@@ -13,13 +13,13 @@ from statistics import median
 from typing import Any
 
 import torch
-from torch import Tensor
-from torch.nn import functional
+from torch import Tensor, nn
 
 from xvla_ros.runtime.benchmark.work import Gemm
 from xvla_ros.runtime.device import Device
 
 _MIN_RUNS = 5
+Product = Callable[[], Tensor]
 # Two sets of operands, so that the weights are not found in the cache by the next product, as
 # they are not in a network.
 _SETS = 2
@@ -72,10 +72,20 @@ class GemmRates:
         }
 
 
+Layer = Callable[[nn.Linear], nn.Module]
+"""Makes the layer that computes a linear layer's product."""
+
+
+def plain(linear: nn.Linear) -> nn.Module:
+    """The layer as it is."""
+    return linear
+
+
 def measure_rates(
     gemms: Iterable[Gemm],
     device: Device,
     dtype: torch.dtype,
+    layer: Layer = plain,
     *,
     seconds_per_shape: float = 0.1,
     progress: Callable[[int, int], None] = lambda done, total: None,
@@ -89,46 +99,42 @@ def measure_rates(
     found = []
     for done, (shape, count) in enumerate(counts.items()):
         progress(done, len(counts))
-        seconds = _measure(shape, device, dtype, seconds_per_shape)
+        products = [_product(shape, device.torch_device, dtype, layer) for _ in range(_SETS)]
+        seconds = _measure(products, device.synchronize, seconds_per_shape)
         found.append(ShapeRate(shape.times(count), seconds))
     progress(len(counts), len(counts))
     return GemmRates(tuple(found))
 
 
 @torch.inference_mode()
-def _measure(shape: Gemm, device: Device, dtype: torch.dtype, seconds: float) -> float:
-    """Median time of one product."""
-    operands = [_operands(shape, device.torch_device, dtype) for _ in range(_SETS)]
-    product = _linear if shape.kind == "linear" else _attention
-    times: list[float] = []
-    for _ in range(2):
-        for pair in operands:
-            product(*pair)
-    device.synchronize()
-    begun = time.perf_counter()
-    while len(times) < _MIN_RUNS or time.perf_counter() - begun < seconds:
-        start = time.perf_counter()
-        product(*operands[len(times) % _SETS])
-        device.synchronize()
-        times.append(time.perf_counter() - start)
-    return median(times)
-
-
-def _operands(shape: Gemm, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, ...]:
-    generator = torch.Generator().manual_seed(0)
+def _product(shape: Gemm, device: torch.device, dtype: torch.dtype, layer: Layer) -> Product:
+    """One product of random numbers."""
 
     def random(*size: int) -> Tensor:
-        return torch.randn(*size, generator=generator).to(device, dtype)
+        return torch.randn(*size).to(device, dtype)
 
     if shape.kind == "linear":
-        rows = (shape.m,) if shape.batch == 1 else (shape.batch, shape.m)
-        return random(*rows, shape.k), random(shape.n, shape.k), random(shape.n)
-    return random(shape.batch, shape.m, shape.k), random(shape.batch, shape.k, shape.n)
+        linear = layer(nn.Linear(shape.k, shape.n).to(device, dtype).requires_grad_(False))
+        values = random(1, shape.m, shape.k)
+        return lambda: linear(values)
+    first = random(shape.batch, shape.m, shape.k)
+    second = random(shape.batch, shape.k, shape.n)
+    return lambda: torch.bmm(first, second)
 
 
-def _linear(values: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    return functional.linear(values, weight, bias)
-
-
-def _attention(first: Tensor, second: Tensor) -> Tensor:
-    return torch.bmm(first, second)
+@torch.inference_mode()
+def _measure(products: list[Product], synchronize: Callable[[], None], seconds: float) -> float:
+    """Median time of one product."""
+    times: list[float] = []
+    for _ in range(2):
+        for product in products:
+            product()
+    synchronize()
+    begun = time.perf_counter()
+    while len(times) < _MIN_RUNS or time.perf_counter() - begun < seconds:
+        product = products[len(times) % len(products)]
+        start = time.perf_counter()
+        product()
+        synchronize()
+        times.append(time.perf_counter() - start)
+    return median(times)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,23 @@ def measure_loading(folder: Path, options: Mapping[str, Any]) -> dict[str, Any]:
     return dict(json.loads(done.stdout.strip().splitlines()[-1]))
 
 
+def count_parameters(folder: Path) -> int:
+    """Numbers in the weights of a model folder.
+
+    Counted in its files: a network that is made ready to run may keep them in another form.
+    """
+    from safetensors import safe_open
+
+    from xvla_ros.model.checkpoint import weight_files
+
+    total = 0
+    for file in weight_files(folder):
+        with safe_open(file, framework="pt") as stream:
+            keys = stream.keys()
+            total += sum(prod(stream.get_slice(key).get_shape()) for key in keys)
+    return total
+
+
 def peak_bytes() -> int:
     """The most memory that this program has had at once.
 
@@ -56,12 +74,7 @@ def _main(task: Mapping[str, Any]) -> dict[str, Any]:
     policy = load_policy(task["folder"], **task["options"])
     loaded = time.perf_counter()
     peak = peak_bytes()
-    kept = sum(
-        tensor.untyped_storage().nbytes()
-        for tensor in {
-            t.untyped_storage().data_ptr(): t for t in policy.model.state_dict().values()
-        }.values()
-    )
+    kept = count_parameters(Path(task["folder"])) * policy.options.torch_dtype.itemsize
     first = policy.warm_up()
     return {
         "import_s": imported - begun,

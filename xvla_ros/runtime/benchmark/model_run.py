@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
+from torch import nn
 
 from xvla_ros.geometry import Pose
-from xvla_ros.runtime.benchmark.gemm_rate import measure_rates
+from xvla_ros.runtime.benchmark.gemm_rate import Layer, measure_rates, plain
 from xvla_ros.runtime.benchmark.samples import figures
 from xvla_ros.runtime.benchmark.work import Work, exact_work, published_work
 from xvla_ros.runtime.interface import PolicyInput, Prediction
@@ -113,16 +113,24 @@ class ModelRun:
             "gflop_published": published.gflop(),
         }
         if rates:
-            found["gemm"] = self._rates(exact, found["network_s"]["median"], progress)
+            seconds = found["network_s"]["median"]
+            found["gemm"] = self._rates(exact, seconds, plain, progress)
+            own: Any = type(self.policy.model.transformer.blocks[-1].mlp.fc2)  # type: ignore[union-attr]
+            if own is not nn.Linear:
+                found["gemm_own_layers"] = self._rates(exact, seconds, own, progress)
         return found
 
-    def _rates(self, work: Work, seconds: float, progress: Progress) -> dict[str, Any]:
+    def _rates(
+        self, work: Work, seconds: float, layer: Layer, progress: Progress
+    ) -> dict[str, Any]:
+        """Rates of all shapes with linear layers of one kind, and what of them is reached."""
         policy = self.policy
-        dtype = getattr(torch, policy.options.dtype)
-        rates = measure_rates(work.gemms(), policy.target, dtype, progress=progress)
+        dtype = policy.options.torch_dtype
+        rates = measure_rates(work.gemms(), policy.target, dtype, layer, progress=progress)
         achieved = rates.gflop / seconds
         return rates.to_dict() | {
             "dtype": policy.options.dtype,
+            "linear": "torch.nn.Linear" if layer is plain else layer.__name__,
             "achieved_gflop_per_s": achieved,
             "fraction": achieved / rates.gflop_per_s,
         }

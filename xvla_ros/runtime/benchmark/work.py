@@ -126,21 +126,21 @@ def _davit(config: XVLAConfig, image_size: int, padded: bool) -> list[Gemm]:
         n, depth = side * side, vision.depths[stage]
         gemms.append(Gemm(n, channels * kernel * kernel, dim))
         channels = dim
-        windows, window = ceil(side / vision.window_size) ** 2, vision.window_size**2
-        rows = windows * window if padded else n
-        per_head = dim // vision.num_heads[stage]
-        heads = windows * vision.num_heads[stage]
+        rows, window_attention = _windows(side, vision.window_size, padded)
+        heads = vision.num_heads[stage]
         groups = vision.num_groups[stage]
         per_group = dim // groups
         block = [
             Gemm(n, 9, 1, batch=dim, count=4, kind="depthwise"),
             Gemm(rows, dim, 3 * dim),
-            Gemm(window, per_head, window, batch=heads, kind="attention"),
-            Gemm(window, window, per_head, batch=heads, kind="attention"),
+            *(
+                gemm
+                for queries, keys, windows in window_attention
+                for gemm in _attention(queries, keys, dim, heads, windows)
+            ),
             Gemm(rows, dim, dim),
             Gemm(n, dim, 3 * dim),
-            Gemm(per_group, n, per_group, batch=groups, kind="attention"),
-            Gemm(per_group, per_group, n, batch=groups, kind="attention"),
+            *_attention(per_group, per_group, n * groups, groups),
             Gemm(n, dim, dim),
             Gemm(n, dim, 4 * dim, count=2),
             Gemm(n, 4 * dim, dim, count=2),
@@ -161,10 +161,23 @@ def _text_encoder(config: XVLAConfig, tokens: Tokens) -> list[Gemm]:
     return [gemm.times(text.encoder_layers) for gemm in layer]
 
 
-def _attention(queries: int, keys: int, dim: int, heads: int) -> list[Gemm]:
+def _windows(side: int, window: int, padded: bool) -> tuple[int, list[tuple[int, int, int]]]:
+    """Of a square grid: rows that are projected; queries, keys and number of windows by size."""
+    keys = window * window
+    if padded:
+        count = ceil(side / window) ** 2
+        return count * keys, [(keys, keys, count)]
+    # A cut window has all keys, because those of the padding are known, but fewer queries.
+    whole, cut = divmod(side, window)
+    spans = [(window, whole)] * bool(whole) + [(cut, 1)] * bool(cut)
+    return side * side, [(h * w, keys, down * across) for h, down in spans for w, across in spans]
+
+
+def _attention(queries: int, keys: int, dim: int, heads: int, times: int = 1) -> list[Gemm]:
+    """Of `times` sequences at once."""
     return [
-        Gemm(queries, dim // heads, keys, batch=heads, kind="attention"),
-        Gemm(queries, keys, dim // heads, batch=heads, kind="attention"),
+        Gemm(queries, dim // heads, keys, batch=heads * times, kind="attention"),
+        Gemm(queries, keys, dim // heads, batch=heads * times, kind="attention"),
     ]
 
 
@@ -190,29 +203,22 @@ def _full_steps(config: XVLAConfig, tokens: Tokens, steps: int) -> list[Gemm]:
 
 def _trimmed_steps(config: XVLAConfig, tokens: Tokens, steps: int) -> list[Gemm]:
     """Without what no step changes, and in the last block without the rows that nobody reads."""
-    dim, heads, depth = config.hidden_size, config.num_heads, config.depth
+    dim, heads = config.hidden_size, config.num_heads
     horizon, context = tokens.horizon, tokens.context
     rows, inner = horizon + context, int(dim * config.mlp_ratio)
-    # Proprio and time are the same for every action, so they are one row.
-    encoder = [
-        Gemm(horizon, config.dim_action, dim),
-        Gemm(1, config.dim_proprio + config.dim_time, dim),
+    once = [
+        # Proprio is the same in every step and for every action.
+        Gemm(1, config.dim_proprio, dim),
+        # So is what the first block makes of the context by itself.
+        Gemm(context, dim, 3 * dim),
     ]
-    gemms = [gemm.times(steps) for gemm in encoder]
-    for layer in range(depth):
-        first, last = layer == 0, layer == depth - 1
-        queries = horizon if last else rows
-        # What the first block makes of the context by itself is the same in every step.
-        fresh = horizon if first else rows
-        gemms += [
-            Gemm(fresh, dim, 2 * dim, count=steps),
-            Gemm(min(fresh, queries), dim, dim, count=steps),
-        ]
-        if first:
-            gemms += [Gemm(context, dim, 2 * dim)] + [Gemm(context, dim, dim)] * (not last)
-        rest = _block(0, queries, rows, dim, heads, inner)[1:]
-        gemms += [gemm.times(steps) for gemm in rest]
-    return [*gemms, Gemm(horizon, dim, config.dim_action, count=steps)]
+    step = [Gemm(horizon, config.dim_action, dim), Gemm(1, config.dim_time, dim)]
+    for layer in range(config.depth):
+        fresh = horizon if layer == 0 else rows
+        wanted = horizon if layer == config.depth - 1 else rows
+        step += _block(fresh, wanted, rows, dim, heads, inner)
+    step.append(Gemm(horizon, dim, config.dim_action))
+    return [*once, *(gemm.times(steps) for gemm in step)]
 
 
 def _block(projected: int, queries: int, keys: int, dim: int, heads: int, inner: int) -> list[Gemm]:
