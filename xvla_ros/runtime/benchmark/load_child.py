@@ -40,16 +40,9 @@ def count_parameters(folder: Path) -> int:
 
     Counted in its files: a network that is made ready to run may keep them in another form.
     """
-    from safetensors import safe_open
+    from xvla_ros.model.weights import stored_tensors, weight_files
 
-    from xvla_ros.model.checkpoint import weight_files
-
-    total = 0
-    for file in weight_files(folder):
-        with safe_open(file, framework="pt") as stream:
-            keys = stream.keys()
-            total += sum(prod(stream.get_slice(key).get_shape()) for key in keys)
-    return total
+    return sum(prod(tensor.shape) for tensor in stored_tensors(weight_files(folder)))
 
 
 def peak_bytes() -> int:
@@ -73,16 +66,18 @@ def _main(task: Mapping[str, Any]) -> dict[str, Any]:
     imported = time.perf_counter()
     policy = load_policy(task["folder"], **task["options"])
     loaded = time.perf_counter()
-    peak = peak_bytes()
+    loaded_peak = peak_bytes()
     kept = count_parameters(Path(task["folder"])) * policy.options.torch_dtype.itemsize
     first = policy.warm_up()
+    peak = peak_bytes()
     return {
         "import_s": imported - begun,
         "load_s": loaded - imported,
         "first_call_s": first,
         "bare_bytes": bare,
+        "peak_bytes_after_loading": loaded_peak,
+        # Weights that stay mapped from the file count from their first use on.
         "peak_bytes": peak,
-        "peak_bytes_with_first_call": peak_bytes(),
         "weights_bytes": kept,
         "peak_above_bare_per_weights": (peak - bare) / kept,
     }
