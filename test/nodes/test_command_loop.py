@@ -32,8 +32,8 @@ class Driver:
         self.sent: list[np.ndarray] = []
         self.told: Health | None = None
 
-    def send(self, joints, velocities, gripper_closed, ahead):
-        self.sent.append(joints)
+    def ready(self, joints, velocities, gripper_closed, ahead):
+        return lambda: self.sent.append(joints)
 
     def drain(self, timeout):
         return True

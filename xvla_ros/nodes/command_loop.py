@@ -13,7 +13,7 @@ import numpy as np
 
 from xvla_ros.chunk import ChunkRefused
 from xvla_ros.msg import ActionChunk
-from xvla_ros.nodes.backends.base import Backend
+from xvla_ros.nodes.backends.base import Backend, Send
 from xvla_ros.nodes.conversions import chunk_from_msg
 from xvla_ros.nodes.joint_input import JointInput
 from xvla_ros.nodes.last_command import LastCommand
@@ -53,6 +53,7 @@ class CommandLoop:
         self._last_command = last_command
         self._clock = clock
         self._measured: JointMeasurement | None = None
+        self._ready: Send | None = None
 
     @property
     def period(self) -> float:
@@ -77,6 +78,7 @@ class CommandLoop:
         now, steady = self._clock() + ahead, time.monotonic() + ahead
         self._measured = self.joints.measurement(now, steady)
         command = self.executor.tick(now, self._measured)
+        self._make_ready(command)
         if command.state is SchedulerState.SUSPENDED and self.joints.rejection:
             return replace(command, message=f"{command.message}: {self.joints.rejection}")
         return command
@@ -157,7 +159,10 @@ class CommandLoop:
                 break
             time.sleep(self.period)
         hold = self.executor.hold(self._clock())
-        sent = hold is not None and self._send(hold)
+        sent = False
+        if hold is not None:
+            self._make_ready(hold)
+            sent = self._send(hold)
         self.executor.set_actuation(False, self._clock(), None)
         if not latched:
             self.clear_stop()
@@ -168,10 +173,17 @@ class CommandLoop:
         self.backend.close()
 
     def _send(self, command: ArmCommand) -> bool:
-        if not command.publish or command.joints is None or command.velocities is None:
+        if self._ready is None or command.joints is None:
             return False
-        ahead = self.point_periods * self.period
-        self.backend.send(command.joints, command.velocities, command.gripper_closed, ahead)
+        self._ready()
         held = HeldCommand(command.joints, command.gripper_closed)
         self._last_command.write(held, time.time())
         return True
+
+    def _make_ready(self, command: ArmCommand) -> None:
+        self._ready = None
+        if command.publish and command.joints is not None and command.velocities is not None:
+            ahead = self.point_periods * self.period
+            self._ready = self.backend.ready(
+                command.joints, command.velocities, command.gripper_closed, ahead
+            )

@@ -26,6 +26,9 @@ _INSTALL = {
 }
 
 
+Send = Callable[[], None]
+
+
 @dataclass(frozen=True)
 class Health:
     """What a driver last told about its hardware, for /diagnostics and as a reason to stop."""
@@ -42,14 +45,20 @@ class Health:
 
 
 class Backend(Protocol):
-    """Commands one arm and its gripper. Nothing is sent before the first `send`."""
+    """Commands one arm and its gripper. Nothing is sent before the first command is."""
 
-    def send(
+    def ready(
         self, joints: NDArray, velocities: NDArray, gripper_closed: float, ahead: float
-    ) -> None:
-        """Commands joints (6,) rad with velocities (6,) rad/s, to be reached in `ahead` seconds.
+    ) -> Send:
+        """Makes a command ready; calling the result sends it.
 
-        `gripper_closed` is 0 with the gripper open and 1 with it closed.
+        What takes time is done here, so that commands leave as evenly as they are due.
+
+        Args:
+            joints: (6,), rad.
+            velocities: (6,), rad/s.
+            gripper_closed: 0 with the gripper open, 1 with it closed.
+            ahead: seconds after sending in which the joints are to be reached.
         """
 
     def watch(self, measured: JointMeasurement | None, sent: bool) -> None:

@@ -24,7 +24,7 @@ from xvla_ros import names
 from xvla_ros.arm import constants
 from xvla_ros.arm.mapping import TrajectoryPoint, arm_point, gripper_point
 from xvla_ros.nodes import qos
-from xvla_ros.nodes.backends.base import Health
+from xvla_ros.nodes.backends.base import Health, Send
 from xvla_ros.nodes.backends.drivers import absence, drivers
 from xvla_ros.nodes.backends.jtc_settings import ControllerSettings
 from xvla_ros.nodes.lifecycle import LifecycleNode
@@ -64,12 +64,18 @@ class JtcBackend:
         self._grace = time.monotonic() + _GRACE_S
         self._told = ""
 
-    def send(
+    def ready(
         self, joints: NDArray, velocities: NDArray, gripper_closed: float, ahead: float
-    ) -> None:
-        """Commands both controllers; see `Backend`."""
-        self._arm.publish(trajectory(arm_points(joints, velocities, ahead)))
-        self._gripper.publish(trajectory((gripper_point(gripper_closed, ahead + _GRIPPER_S),)))
+    ) -> Send:
+        """A command for both controllers; see `Backend`."""
+        arm = trajectory(arm_points(joints, velocities, ahead))
+        gripper = trajectory((gripper_point(gripper_closed, ahead + _GRIPPER_S),))
+
+        def send() -> None:
+            self._arm.publish(arm)
+            self._gripper.publish(gripper)
+
+        return send
 
     def watch(self, measured: JointMeasurement | None, sent: bool) -> None:
         """Looks for the controllers and at how they are set up, now and then while idle."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from numpy.typing import NDArray
 
-from xvla_ros.nodes.backends.base import Health
+from xvla_ros.nodes.backends.base import Health, Send
 from xvla_ros.nodes.lifecycle import LifecycleNode
 from xvla_ros.parameters.parameter import Values
 from xvla_ros.scheduler.arm_io import JointMeasurement
@@ -13,10 +13,11 @@ from xvla_ros.scheduler.arm_io import JointMeasurement
 class NoBackend:
     """For replaying recordings into the nodes."""
 
-    def send(
+    def ready(
         self, joints: NDArray, velocities: NDArray, gripper_closed: float, ahead: float
-    ) -> None:
+    ) -> Send:
         """Nothing is sent."""
+        return _nothing
 
     def watch(self, measured: JointMeasurement | None, sent: bool) -> None:
         """There is nothing to look after."""
@@ -39,6 +40,10 @@ class NoBackend:
 
     def close(self) -> None:
         """There is nothing to free."""
+
+
+def _nothing() -> None:
+    return
 
 
 def make(_node: LifecycleNode, _values: Values) -> NoBackend:

@@ -24,7 +24,7 @@ from xvla_ros.arm.gripper import finger_from_closed
 from xvla_ros.arm.xs_gripper import PwmGripper
 from xvla_ros.arm.xs_motors import SUSPECT_RAD, Question, SilentJoints
 from xvla_ros.nodes import qos
-from xvla_ros.nodes.backends.base import Health
+from xvla_ros.nodes.backends.base import Health, Send
 from xvla_ros.nodes.backends.drivers import absence, drivers
 from xvla_ros.nodes.backends.xs_setup import GET_REGISTERS, register_request, services, set_up
 from xvla_ros.nodes.diagnostics import Level
@@ -74,17 +74,22 @@ class XsBackend:
             f"{self._params.profile_acceleration_ms} ms, gripper {self._params.gripper_mode}"
         )
 
-    def send(
+    def ready(
         self, joints: NDArray, velocities: NDArray, gripper_closed: float, ahead: float
-    ) -> None:
-        """Commands arm and gripper; see `Backend`. The motors' profile takes care of speeds."""
-        self._commanded = np.array(joints)
+    ) -> Send:
+        """A command for arm and gripper; see `Backend`. Speeds are the motors' profile's."""
         command = [float(joints[i]) for i in self._order]
-        self._arm.publish(JointGroupCommand(name=xs_driver.ARM_GROUP, cmd=command))
-        if self._params.gripper_mode == xs_driver.PWM:
-            self._pwm.command(gripper_closed, time.monotonic())
-        else:
-            self._send_gripper(2.0 * finger_from_closed(gripper_closed))
+        message = JointGroupCommand(name=xs_driver.ARM_GROUP, cmd=command)
+
+        def send() -> None:
+            self._arm.publish(message)
+            self._commanded = np.array(joints)
+            if self._params.gripper_mode == xs_driver.PWM:
+                self._pwm.command(gripper_closed, time.monotonic())
+            else:
+                self._send_gripper(2.0 * finger_from_closed(gripper_closed))
+
+        return send
 
     def watch(self, measured: JointMeasurement | None, sent: bool) -> None:
         """Looks after gripper and motors; see `Backend`."""
