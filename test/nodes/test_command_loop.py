@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,12 +13,14 @@ from std_msgs.msg import Header
 
 from xvla_ros.arm import constants
 from xvla_ros.arm.kinematics import WidowX250s
+from xvla_ros.chunk import Refusal
 from xvla_ros.nodes.backends.base import Health
 from xvla_ros.nodes.command_loop import CommandLoop
 from xvla_ros.nodes.diagnostics import Level
 from xvla_ros.nodes.last_command import LastCommand
 from xvla_ros.nodes.period import PeriodMeter
-from xvla_ros.nodes.scheduler_report import diagnostics, status
+from xvla_ros.nodes.scheduler_diagnostics import SchedulerDiagnostics
+from xvla_ros.nodes.scheduler_report import status
 from xvla_ros.scheduler.executor import ArmExecutor
 from xvla_ros.scheduler.scheduler import ChunkScheduler
 from xvla_ros.scheduler.setpoint import SchedulerState
@@ -79,10 +82,31 @@ def see(loop) -> None:
     loop.joints.take(message, time.time(), time.monotonic())
 
 
+class Watch:
+    """The diagnostics of a loop, by what they are about."""
+
+    def __init__(self, loop) -> None:
+        self.meter = PeriodMeter()
+        self._loop = loop
+        self._judge = SchedulerDiagnostics(loop, self.meter)
+
+    def observe(self, command) -> None:
+        self._judge.observe(command)
+
+    def report(self, command=None, priority="normal", **changes):
+        message = status(Header(), self._loop.executor, command, self.meter, priority)
+        for name, value in changes.items():
+            setattr(message, name, value)
+        array = self._judge.report(message.header.stamp, message, time.monotonic())
+        return {s.name.removeprefix("chunk_scheduler: "): s for s in array.status}
+
+
 def motors(loop):
-    message = status(Header(), loop.executor, None, PeriodMeter(), "normal")
-    states = diagnostics(message.header.stamp, message, loop, time.monotonic()).status
-    return next((state for state in states if state.name == "chunk_scheduler: motors"), None)
+    return Watch(loop).report().get("motors")
+
+
+def figures(state) -> dict[str, str]:
+    return {value.key: value.value for value in state.values}
 
 
 def test_a_motor_that_fails_stops_the_arm_until_it_is_mended(loop, driver):
@@ -123,3 +147,98 @@ def test_what_the_driver_tells_of_its_motors_is_a_state_of_its_own(loop, driver)
     assert told.message == "elbow: 68 C"
     assert told.hardware_id == "wx250s"
     assert [(v.key, v.value) for v in told.values] == [("elbow temperature [C]", "68")]
+
+
+def test_everything_an_operator_mends_has_a_state_of_its_own(loop):
+    states = Watch(loop).report()
+    assert set(states) == {
+        "commands",
+        "command stream",
+        "limits",
+        "tracking",
+        "chunks",
+        "joint states",
+    }
+    assert all(state.message for state in states.values())
+    assert figures(states["limits"])["inverse_kinematics"] == "0"
+
+
+def test_commands_that_are_late_say_so_and_what_to_do(loop):
+    watch = Watch(loop)
+    for tick in range(200):
+        watch.meter.tick(0.02 * tick, 0.0005)
+    assert watch.report()["command stream"].level == Level.OK.value
+    for tick in range(200, 400):
+        watch.meter.tick(0.02 * tick, 0.03)
+    late = watch.report()["command stream"]
+    assert late.level == Level.WARN.value
+    assert "30 ms" in late.message
+    assert "docs/operation.md" in late.message
+    # Where the priority is there, the advice to permit it would be none.
+    assert "docs" not in watch.report(priority="SCHED_FIFO 20")["command stream"].message
+
+
+def test_missed_periods_are_news_once(loop):
+    watch = Watch(loop)
+    watch.meter.missed = 3
+    assert watch.report()["command stream"].level == Level.WARN.value
+    after = watch.report()["command stream"]
+    assert after.level == Level.OK.value
+    assert figures(after)["missed periods"] == "3"
+
+
+def test_limits_that_act_are_named_and_an_unreachable_pose_is_a_warning(loop):
+    watch = Watch(loop)
+    loop.executor.limits.update({"linear_speed": 7})
+    state = watch.report()["limits"]
+    assert (state.level, state.message) == (Level.OK.value, "linear_speed 7 times")
+    loop.executor.limits.update({"inverse_kinematics": 2})
+    state = watch.report()["limits"]
+    assert (state.level, state.message) == (Level.WARN.value, "inverse_kinematics 2 times")
+    assert watch.report()["limits"].message == "no limit acts"
+    assert figures(state)["linear_speed"] == "7"
+
+
+def test_the_overlap_is_what_was_left_of_the_old_chunk_when_the_new_one_took_over(loop):
+    watch = Watch(loop)
+    command = loop.tick()
+    for sequence, remaining in ((1, 1.5), (1, 1.2), (2, 1.7), (2, 1.3)):
+        watch.observe(replace(command, sequence=sequence, remaining=remaining))
+    chunks = watch.report()["chunks"]
+    assert figures(chunks)["overlap [s]"] == "1.2"
+    assert chunks.level == Level.OK.value
+    # Stopping takes 0.15 s at the default bounds: with less left the arm had begun to brake.
+    for sequence, remaining in ((2, 0.1), (3, 1.7)):
+        watch.observe(replace(command, sequence=sequence, remaining=remaining))
+    late = watch.report()["chunks"]
+    assert late.level == Level.WARN.value
+    assert late.message == "chunks come late: 0.10 s of the one before was left"
+    # Without a change of chunk since then the figure stays and the warning goes.
+    assert watch.report()["chunks"].level == Level.OK.value
+
+
+def test_refusals_since_the_last_message_are_told_with_their_reason(loop):
+    watch = Watch(loop)
+    loop.executor.scheduler.refusals[Refusal.CLOCKS_DIFFER] += 4
+    told = watch.report()["chunks"]
+    assert told.level == Level.WARN.value
+    assert told.message == f"4 refused: {Refusal.CLOCKS_DIFFER.value}"
+    assert watch.report()["chunks"].level == Level.OK.value
+
+
+def test_joint_states_that_stop_are_stale_and_say_since_when(loop):
+    watch = Watch(loop)
+    assert watch.report()["joint states"].level == Level.OK.value
+    measured = loop.joints.measurement(time.time(), time.monotonic())
+    assert measured is not None
+    command = loop.executor.tick(measured.stamp + 0.5, measured)
+    state = watch.report(command)["joint states"]
+    assert state.level == Level.STALE.value
+    assert state.message == "joint states are 0.50 s old"
+    assert watch.report(command)["commands"].level == Level.ERROR.value
+
+
+def test_an_arm_that_lags_much_is_a_warning_before_it_is_blocked(loop):
+    state = Watch(loop).report(tracking_error_m=0.04)["tracking"]
+    assert state.level == Level.WARN.value
+    assert state.message == "40 mm, 0.00 rad of 60 mm, 0.35 rad"

@@ -8,12 +8,17 @@ import numpy as np
 
 
 class PeriodMeter:
-    """Percentiles of the last periods; 500 are ten seconds at 50 Hz."""
+    """Percentiles of the last periods; 500 are ten seconds at 50 Hz.
+
+    Attributes:
+        missed: periods that went without a command.
+    """
 
     def __init__(self, size: int = 500) -> None:
         self._periods: deque[float] = deque(maxlen=size)
         self._late: deque[float] = deque(maxlen=size)
         self._last: float | None = None
+        self.missed = 0
 
     def tick(self, steady: float, late: float = 0.0) -> None:
         """Notes a tick at a time of the steady clock that began `late` seconds after it was due."""

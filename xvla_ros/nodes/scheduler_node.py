@@ -174,6 +174,7 @@ class SchedulerNode(LifecycleNode):
         if command is not None:
             loop.send(command)
         publishers.meter.tick(time.monotonic(), late)
+        publishers.meter.missed = self._parts.cycle.missed
         if command is not None:
             publishers.poses(command)
             if self._start_pending and command.joints is not None and loop.backend.listeners():

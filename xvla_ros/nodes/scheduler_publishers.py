@@ -17,6 +17,7 @@ from xvla_ros.nodes.command_loop import CommandLoop
 from xvla_ros.nodes.conversions import now_seconds, plan_msg, time_msg
 from xvla_ros.nodes.lifecycle import LifecycleNode
 from xvla_ros.nodes.period import PeriodMeter
+from xvla_ros.nodes.scheduler_diagnostics import SchedulerDiagnostics
 from xvla_ros.scheduler.arm_io import ArmCommand, ArmModel
 
 _PLAN_S = 0.5
@@ -59,6 +60,7 @@ class SchedulerPublishers:
         self._priority = priority
         self.path_rate = 0.0
         self.meter = PeriodMeter()
+        self._judge = SchedulerDiagnostics(loop, self.meter)
         managed = node.create_lifecycle_publisher
         self._plan = managed(PlanMsg, names.PLAN, qos.PLAN)
         self._target = managed(PoseStamped, names.TARGET_POSE, qos.POSE)
@@ -100,6 +102,8 @@ class SchedulerPublishers:
             command: the last command; None while the node is not active.
         """
         known = command is not None and command.joints is not None
+        if command is not None:
+            self._judge.observe(command)
         scheduler = self._loop.executor.scheduler
         if known and (scheduler.revision != self._revision or self._due("plan", steady, _PLAN_S)):
             self._revision = scheduler.revision
@@ -113,7 +117,7 @@ class SchedulerPublishers:
             self._last["diagnostics"] = steady
             header = self._header()
             self._diagnostics.publish(
-                scheduler_report.diagnostics(header.stamp, self.status(command), self._loop, steady)
+                self._judge.report(header.stamp, self.status(command), steady)
             )
         elif self._due("garbage", steady, _GARBAGE_S):
             self._last["garbage"] = steady

@@ -180,9 +180,8 @@ def test_poses_path_and_diagnostics_can_be_watched(rig):
     assert abs(path_x[-1] - path_x[0]) > 0.01
     states = {status.name: status for status in seen["diagnostics"].status}
     assert set(states) == {
-        "chunk_scheduler: commands",
-        "chunk_scheduler: chunks",
-        "chunk_scheduler: joint states",
+        f"chunk_scheduler: {what}"
+        for what in ("commands", "command stream", "limits", "tracking", "chunks", "joint states")
     }
     values = {v.key: v.value for v in states["chunk_scheduler: commands"].values}
     assert values["drivers"] == "1"
