@@ -65,3 +65,43 @@ def evaluate(path: Path, policy: Turner, plan: Plan | None = None, **settings: o
     entry = job.run(policy, chosen)
     rows = [row for part in job.parts() for row in pq.read_table(part).to_pylist()]
     return entry, rows
+
+
+def check_outcome(
+    path: Path,
+    status: str | tuple[str, ...],
+    says: str,
+    predictions: int | tuple[int, int],
+    episodes: int | tuple[int, int],
+) -> None:
+    """What comes of a bag in which the arm turns its waist.
+
+    The policy knows that it does: wherever there is a prediction its error is zero, so that a bag
+    which is read wrongly shows.
+
+    Args:
+        path: of the bag.
+        status: allowed ones.
+        says: part of the message or of a warning; empty = there is neither.
+        predictions: their number, or its bounds.
+        episodes: their number, or its bounds.
+    """
+    entry, rows = evaluate(path, Turner())
+    told = " | ".join([entry["message"], *entry["warnings"]])
+    assert entry["status"] in (status if isinstance(status, tuple) else (status,)), told
+    assert says in told
+    assert "\n" not in told
+    assert bool(told.strip(" |")) == bool(says)
+    own = [row for row in rows if row["method"] == "policy"]
+    assert _within(len(own), predictions), (len(own), entry["no_observation"])
+    assert _within(len(entry["episodes"]), episodes), entry["episodes"]
+    for row in own:
+        errors = np.array(row["position_error_mm"])
+        # The waist goes round at constant speed: whatever is known of the future is met, to the
+        # chord between two joint states.
+        assert np.nanmax(errors, initial=0.0) < 0.5
+        assert np.nanmax(np.array(row["rotation_error_deg"]), initial=0.0) < 0.05
+
+
+def _within(value: int, wanted: int | tuple[int, int]) -> bool:
+    return wanted[0] <= value <= wanted[1] if isinstance(wanted, tuple) else value == wanted
