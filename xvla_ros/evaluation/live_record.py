@@ -127,7 +127,13 @@ def recorder_of(
         clock: see `LiveRecorder`.
     """
     topics, images = topics_of(policy, raw=raw)
-    latched = (_TF_STATIC, names.of(names.POLICY_NODE, names.INSTRUCTION))
+    # A status from before the recording says what there was to do when it began.
+    latched = (
+        _TF_STATIC,
+        names.of(names.POLICY_NODE, names.INSTRUCTION),
+        names.of(names.POLICY_NODE, names.STATUS),
+        names.of(names.SCHEDULER_NODE, names.STATUS),
+    )
     return LiveRecorder(node, topics, images, quality, sink=sink, clock=clock, latched=latched)
 
 
