@@ -110,6 +110,7 @@ def _process(process: Process, plan: BringUp, *, respawned: bool = False) -> Act
         name=process.node,
         namespace=process.namespace,
         parameters=[*map(str, process.params_files), parameters],
+        arguments=list(process.arguments),
         ros_arguments=process.log_arguments(),
         respawn=process.respawn and unchanged,
         respawn_delay=process.respawn_delay,
