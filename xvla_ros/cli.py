@@ -29,6 +29,10 @@ COMMANDS = {
         "xvla_ros.evaluation.benchmark_command",
         "measure a part of the package: figures that anyone can repeat",
     ),
+    "deadman": (
+        "xvla_ros.nodes.deadman_command",
+        "the space bar as a button that must be held for the arm to move",
+    ),
     "demo": (
         "xvla_ros.evaluation.demo_command",
         "run the demo policy on the simulated arm through ROS 2, with report, video and bag",

@@ -25,6 +25,7 @@ EE_LINK = "ee_gripper_link"
 ACTION_CHUNK = "action_chunk"
 PLAN = "plan"
 DIAGNOSTICS = "/diagnostics"
+JOY = "joy"
 
 STATUS = "~/status"
 

@@ -15,6 +15,7 @@ from xvla_ros.chunk import ChunkRefused
 from xvla_ros.msg import ActionChunk
 from xvla_ros.nodes.backends.base import Backend, Send
 from xvla_ros.nodes.conversions import chunk_from_msg
+from xvla_ros.nodes.deadman import DeadMan
 from xvla_ros.nodes.joint_input import JointInput
 from xvla_ros.nodes.last_command import LastCommand
 from xvla_ros.scheduler.arm_io import ArmCommand, HeldCommand, JointMeasurement, Outcome
@@ -33,6 +34,7 @@ class CommandLoop:
         backend: sends.
         last_command: remembers what was sent last.
         clock: seconds on the ROS clock.
+        deadman: while it is released the arm is stopped; None = there is none.
 
     Attributes:
         joints: the joint states that have come.
@@ -45,6 +47,7 @@ class CommandLoop:
         backend: Backend,
         last_command: LastCommand,
         clock: Callable[[], float],
+        deadman: DeadMan | None = None,
     ) -> None:
         self.executor = executor
         self.backend = backend
@@ -54,6 +57,9 @@ class CommandLoop:
         self._clock = clock
         self._measured: JointMeasurement | None = None
         self._ready: Send | None = None
+        self._deadman = deadman
+        # The present stop is the dead-man's alone, and ends with it.
+        self._let_go = False
 
     @property
     def period(self) -> float:
@@ -75,6 +81,7 @@ class CommandLoop:
         fault = self.hardware_fault()
         if fault and not self.executor.scheduler.stopped:
             self.stop(fault)
+        self._obey_deadman()
         now, steady = self._clock() + ahead, time.monotonic() + ahead
         self._measured = self.joints.measurement(now, steady)
         command = self.executor.tick(now, self._measured)
@@ -125,6 +132,7 @@ class CommandLoop:
 
     def stop(self, reason: str = "") -> None:
         """Latches; the next tick brakes."""
+        self._let_go = False
         self.executor.stop(self._clock(), reason)
 
     def clear_stop(self) -> Outcome:
@@ -134,6 +142,23 @@ class CommandLoop:
             return Outcome(False, f"the stop remains: {fault}")
         self.executor.clear_stop(self._clock())
         return Outcome(True, "the stop is released")
+
+    @property
+    def may_start(self) -> bool:
+        """Whether there is no button that somebody would have to hold first."""
+        return not self._let_go
+
+    def _obey_deadman(self) -> None:
+        """Stops while the button is released; what had been stopped before remains stopped."""
+        if self._deadman is None:
+            return
+        reason = self._deadman.released(time.monotonic())
+        if reason and not self.executor.scheduler.stopped:
+            self._let_go = True
+            self.executor.stop(self._clock(), reason, "hold it")
+        elif not reason and self._let_go:
+            self._let_go = False
+            self.executor.clear_stop(self._clock())
 
     def hardware_fault(self) -> str:
         """Why the hardware must not move, or empty."""
@@ -150,7 +175,7 @@ class CommandLoop:
         Returns:
             Whether the driver has acknowledged what was sent.
         """
-        latched = self.executor.scheduler.stopped
+        latched = self.executor.scheduler.stopped and not self._let_go
         self.stop()
         end = time.monotonic() + _REST_S
         while self.executor.moving or self.executor.scheduler.executing:

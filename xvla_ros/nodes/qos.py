@@ -63,4 +63,9 @@ COMMAND = _profile(1, Reliability.RELIABLE)
 
 INSTRUCTION = _profile(1, Reliability.RELIABLE, latched=True)
 
+JOY = _profile(1, Reliability.BEST_EFFORT)
+"""Subscription to a gamepad: only what it says now counts."""
+
+JOY_PUBLISHER = _profile(1, Reliability.RELIABLE)
+
 DIAGNOSTICS = _profile(10, Reliability.RELIABLE)

@@ -33,6 +33,7 @@ from xvla_ros.nodes.backends.base import BackendError, make_backend
 from xvla_ros.nodes.command_loop import CommandLoop
 from xvla_ros.nodes.conversions import now_seconds
 from xvla_ros.nodes.cycle import Cycle, spin
+from xvla_ros.nodes.deadman import DeadMan, DeadManInput
 from xvla_ros.nodes.last_command import LastCommand
 from xvla_ros.nodes.lifecycle import LifecycleNode
 from xvla_ros.nodes.parameters.declaration import Values, declare, read
@@ -55,6 +56,7 @@ class _Parts:
     publishers: SchedulerPublishers
     subscriptions: list[Subscription]
     cycle: Cycle
+    deadman: DeadManInput | None
 
 
 class SchedulerNode(LifecycleNode):
@@ -102,7 +104,11 @@ class SchedulerNode(LifecycleNode):
         executor = ArmExecutor(
             scheduler, self._arm, executor_params, last_command.read(time.time())
         )
-        loop = CommandLoop(executor, backend, last_command, self._now)
+        deadman = inputs = None
+        if self._values["deadman.enabled"]:
+            deadman = DeadMan(float(self._values["deadman.timeout_s"]))  # type: ignore[arg-type]
+            inputs = DeadManInput(self, int(self._values["deadman.button"]), deadman)  # type: ignore[arg-type]
+        loop = CommandLoop(executor, backend, last_command, self._now, deadman)
         base = names.base_frame(robot)
         publishers = SchedulerPublishers(self, loop, self._arm, base, self._priority)
         subscriptions = [
@@ -118,7 +124,7 @@ class SchedulerNode(LifecycleNode):
             ),
         ]
         cycle = Cycle(scheduler_params.period, time.monotonic())
-        self._parts = _Parts(loop, publishers, subscriptions, cycle)
+        self._parts = _Parts(loop, publishers, subscriptions, cycle, inputs)
         self._apply(self._values)
         if self._stopped:
             loop.stop()
@@ -151,6 +157,8 @@ class SchedulerNode(LifecycleNode):
         gc.enable()
         for subscription in parts.subscriptions:
             self.destroy_subscription(subscription)
+        if parts.deadman is not None:
+            parts.deadman.close()
         parts.publishers.close()
         parts.loop.close()
 
@@ -177,7 +185,8 @@ class SchedulerNode(LifecycleNode):
         publishers.meter.missed = self._parts.cycle.missed
         if command is not None:
             publishers.poses(command)
-            if self._start_pending and command.joints is not None and loop.backend.listeners():
+            pending = self._start_pending and loop.may_start and command.joints is not None
+            if pending and loop.backend.listeners():
                 self._start_pending = False
                 outcome = loop.set_actuation(True)
                 if not outcome.accepted:

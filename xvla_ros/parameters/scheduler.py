@@ -72,6 +72,30 @@ SCHEDULER_PARAMETERS: tuple[Parameter, ...] = (
         read_only=True,
     ),
     Parameter(
+        "deadman.enabled",
+        False,
+        "The arm moves only while a button is held: a gamepad's on the topic `joy`, or the space "
+        "bar's (xvla deadman).",
+        read_only=True,
+    ),
+    Parameter(
+        "deadman.button",
+        0,
+        "Index of that button in the message.",
+        minimum=0,
+        maximum=63,
+        read_only=True,
+    ),
+    Parameter(
+        "deadman.timeout_s",
+        0.3,
+        "Without a message for so long the button counts as let go.",
+        "s",
+        0.05,
+        2.0,
+        read_only=True,
+    ),
+    Parameter(
         "point_periods",
         1.5,
         "How far ahead each point is sent, in command periods; the controller interpolates to it.",

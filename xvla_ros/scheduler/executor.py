@@ -67,7 +67,8 @@ class ArmExecutor:
         self._move: JointMove | None = None
         self._frozen: float | None = None
         self._backing_off = False
-        self._label = self._stop_reason = ""
+        self._label = ""
+        self._stop_reason = ": call ~/clear_stop"
 
     @property
     def params(self) -> ExecutorParams:
@@ -135,10 +136,10 @@ class ArmExecutor:
         self._label = ""
         return Outcome(True, "actuation is on")
 
-    def stop(self, now: float, reason: str = "") -> None:
+    def stop(self, now: float, reason: str = "", mend: str = "call ~/clear_stop") -> None:
         """Latches: the arm comes to rest at once and no chunk in flight will ever run."""
         self.scheduler.stop(now)
-        self._stop_reason = reason and f" ({reason})"
+        self._stop_reason = f" ({reason}): {mend}" if reason else f": {mend}"
         self._frozen = None
         if self._move is not None:
             self._move.halt()
@@ -318,7 +319,7 @@ class ArmExecutor:
     def _not_ready(self, now: float, measured: JointMeasurement | None) -> str:
         """Why the arm cannot be set in motion, or empty."""
         if self.scheduler.stopped:
-            return f"stopped{self._stop_reason}: call ~/clear_stop first"
+            return f"stopped{self._stop_reason} first"
         stale = staleness(measured, now, self._params.joint_states_max_age_s)
         if stale or self._busy:
             return stale or f"not now: {self._label}"
@@ -334,7 +335,7 @@ class ArmExecutor:
 
     def _message(self) -> str:
         if self.scheduler.stopped:
-            return f"stopped{self._stop_reason}: call ~/clear_stop to go on"
+            return f"stopped{self._stop_reason} to go on"
         if not self._label and self._commander.barrier:
             return f"resting: the chunk leads beyond a limit ({self._commander.barrier})"
         return self._label
