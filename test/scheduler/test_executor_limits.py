@@ -12,6 +12,7 @@ from xvla_ros.arm import constants
 from xvla_ros.arm.kinematics import WidowX250s
 from xvla_ros.chunk import ChunkRefused
 from xvla_ros.geometry import Pose
+from xvla_ros.scheduler.blending import Box
 from xvla_ros.scheduler.params import ExecutorParams, LimitParams, SchedulerParams
 
 ARM = WidowX250s()
@@ -149,3 +150,49 @@ def test_parameters_may_be_changed_while_running(rig, kit):
     commands = rig.run(0.4)
     steps = np.array([a.pose.distance(b.pose)[0] for a, b in pairwise(commands)]) / PERIOD
     assert steps.max() <= 0.05 + 1e-9
+
+
+def test_a_joint_speed_limit_slows_the_plan_and_is_counted(kit):
+    """0.2 m/s across, 7 cm from the waist's axis, are 2.9 rad/s of the waist."""
+    params = ExecutorParams(limits=LimitParams(workspace_min=(0.05, -0.2, -0.01)))
+    near = ARM.ik(Pose(np.array([0.07, -0.1, 0.2]), ARM.fk(READY).rotation), READY)
+    assert near is not None
+    rig = kit.Rig(near, params)
+    rig.enable()
+    rig.tick()
+    rig.send(kit, (0.0, 0.2, 0.0))
+    commands = rig.run(1.6)
+    assert kit.fractions(commands).max() <= 2.0 + 1e-9
+    assert kit.fractions(commands).max() > 1.98
+    assert rig.executor.limits["joint_speed"] > 5
+    # The way is the chunk's, only slower.
+    positions = np.array([c.pose.position for c in commands])
+    assert np.ptp(positions[:, [0, 2]], axis=0).max() < 1e-9
+    assert (np.diff(positions[:, 1]) >= -1e-12).all()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_limit_bends_the_path(kit, seed):
+    """Commands lie on the way that the chunk takes without limits, whatever slows them down."""
+    rng = np.random.default_rng(seed)
+    rig = kit.Rig()
+    rig.enable()
+    rig.tick()
+    start = rig.scheduler.pose
+    chunk = kit.wild_chunk(
+        rng, start, stamp=rig.now, speed=0.5, angular_speed=2.5, epoch=rig.scheduler.epoch
+    )
+    free = kit.started(pose=start)
+    free.set_workspace(Box(np.array(LimitParams().workspace_min), np.array([0.45, 0.25, 0.3])))
+    free.submit(replace(chunk, epoch=free.epoch, stamp=0.0, t_ref=0.0), 0.0)
+    way = [start] + [free.sample(0.002 * i).pose for i in range(1100)]
+    rig.executor.submit(chunk, rig.now)
+    commands = rig.run(2.0)
+    assert sum(rig.executor.limits.values()) > 20
+    places = np.array([pose.position for pose in way])
+    for c in commands[::5]:
+        nearest = int(np.argmin(np.linalg.norm(places - c.pose.position, axis=1)))
+        metres, radians = way[nearest].distance(c.pose)
+        # Between two samples of the way lie 1 mm and 5 mrad at most.
+        assert metres < 1e-3
+        assert radians < 1e-2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -111,6 +112,21 @@ def test_rest_is_as_far_as_the_bounds_need(rate, hard):
     assert stop_distance(state, RATE, hard) == pytest.approx(0.5 * rate * duration, abs=1e-9)
     course = profile(5.0, 100.0, state, RATE)
     assert course.at(course.duration)[0] == pytest.approx(5.0 + 0.5 * rate * duration)
+
+
+@pytest.mark.parametrize("hard", [False, True])
+@pytest.mark.parametrize("state", [PlanRate(1.0, resting=True), PlanRate(0.6, 2.0, resting=True)])
+def test_rest_keeps_its_acceleration_and_its_jerk(hard, state):
+    acceleration = RATE.stop_acceleration if hard else RATE.acceleration
+    jerk = RATE.stop_jerk if hard else RATE.jerk
+    state = replace(state, hard=hard)
+    course = profile(0.0, 100.0, state, RATE)
+    times = np.arange(0.0, course.duration + 0.02, 1e-3)
+    rates = np.array([course.at(t)[1].rate for t in times])
+    slopes = np.diff(rates) / 1e-3
+    assert slopes.min() >= -acceleration - 1e-6
+    assert np.abs(np.diff(slopes)).max() <= jerk * 1e-3 + 1e-6
+    assert rates[-1] == 0.0
 
 
 def test_an_end_too_near_for_a_gentle_stop_is_met_by_a_hard_one():
