@@ -15,9 +15,9 @@ from xvla_ros.evaluation.soak import trouble
 from xvla_ros.evaluation.soak.judge import Judge
 from xvla_ros.evaluation.soak.run import play, to_dict
 from xvla_ros.evaluation.soak.sequence import Sequence
-from xvla_ros.geometry import so3_exp
+from xvla_ros.geometry import Pose, so3_exp
 from xvla_ros.scheduler.arm_io import ArmCommand
-from xvla_ros.scheduler.params import STRATEGIES, ExecutorParams
+from xvla_ros.scheduler.params import STRATEGIES, ExecutorParams, SchedulerParams
 from xvla_ros.scheduler.setpoint import SchedulerState
 
 ARM = WidowX250s()
@@ -42,8 +42,8 @@ def command(joints=READY, gripper=0.0, **changes) -> ArmCommand:
     return replace(given, **changes)
 
 
-def judged(*commands, elapsed=PERIOD, moving=False, stopped_for=0.0):
-    judge = Judge(ARM, ExecutorParams(), PERIOD, dwell=0.25)
+def judged(*commands, elapsed=PERIOD, moving=False, stopped_for=0.0, arm=ARM):
+    judge = Judge(arm, ExecutorParams(), SchedulerParams())
     for one in commands:
         judge.take(one, elapsed, moving, stopped_for)
     return judge.judge()
@@ -97,12 +97,29 @@ def test_what_is_not_published_is_nobody_s_business():
     assert judged(command(), replace(turned(0, 1.0), publish=False)).violations == {}
 
 
+def test_poses_before_any_limit_may_jump_but_not_further_than_is_accepted():
+    """8 cm and 0.5 rad are accepted at a change of chunk, beside the motion."""
+
+    def moved(metres=0.0, radians=0.0):
+        pose = ARM.fk(READY)
+        shift = np.array([metres, 0.0, 0.0])
+        there = Pose(pose.position + shift, pose.rotation @ so3_exp([radians, 0.0, 0.0]))
+        return replace(command(), joints=None, pose=there)
+
+    for there, name in ((moved(0.13), "m"), (moved(radians=0.75), "rad")):
+        found = judged(moved(), there, arm=None)
+        assert set(found.violations) == {f"step before limits, {name}"}
+    assert judged(moved(), moved(0.075, 0.45), arm=None).violations == {}
+    assert "moves in no time" in judged(moved(), moved(0.01), elapsed=0.0, arm=None).violations
+
+
 def test_random_sequences_stay_within_their_bounds():
-    total = play(0, 4 * len(STRATEGIES))
+    total = play(0, 5 * len(STRATEGIES))
     assert total.findings.violations == {}
     assert total.bad == []
     assert set(total.splice_m) == set(STRATEGIES)
     # They are no formality: chunks are executed and refused, and limits act.
+    assert total.with_arm == 2 * len(STRATEGIES)
     assert total.accepted > 20
     assert len(total.refused) >= 5
     assert {"linear_speed", "angular_speed", "workspace"} <= set(total.limited)
@@ -130,5 +147,6 @@ def test_the_command_writes_what_came_of_it(tmp_path, capsys):
     result = json.loads(out.read_text())
     assert (result["sequences"], result["violations"], result["bad_seeds"]) == (7, {}, [])
     assert result["commands"] == 700
+    assert result["through_limits_and_kinematics"] == 6
     assert {"numpy", "xvla_ros"} <= result["versions"].keys()
     assert "0 out of bounds" in capsys.readouterr().out

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from xvla_ros.arm.kinematics import WidowX250s
 from xvla_ros.scheduler.arm_io import ArmCommand
-from xvla_ros.scheduler.params import ExecutorParams
+from xvla_ros.scheduler.params import ExecutorParams, SchedulerParams
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -27,6 +27,9 @@ _ORTHONORMAL = 1e-6
 _ANGLE_NOISE = 1e-7
 # Seconds after which a stopped arm has come to rest: its stop bounds need 0.1 s.
 _AT_REST_S = 0.5
+# How much faster than its steps a command may be: between two steps a cubic that rests at both ends
+# is half as fast again, and a fade adds to that.
+_OVERSHOOT = 3.0
 # Of a bound, for rounding.
 _SLACK = 1e-6
 
@@ -74,17 +77,54 @@ class _Seen:
     stopped_for: float
 
 
+@dataclass(frozen=True, eq=False)
+class _Steps:
+    """From each of n commands to the next: arrays (n - 1,)."""
+
+    metres: Array
+    radians: Array
+    time: Array
+    """Seconds, as plan time counts them."""
+    stopped: Array
+    """Seconds since a stop was latched."""
+    moved: Mask
+
+    @staticmethod
+    def between(seen: list[_Seen], positions: Array, rotations: Array, longest: float) -> _Steps:
+        """The steps between positions (n, 3) and rotations (n, 3, 3) of n commands."""
+        metres = np.linalg.norm(np.diff(positions, axis=0), axis=1)
+        turns = np.swapaxes(rotations[:-1], 1, 2) @ rotations[1:]
+        cosine = 0.5 * (np.trace(turns, axis1=1, axis2=2) - 1.0)
+        # Of a small angle the cosine says little; the skew part says it.
+        skew = turns - np.swapaxes(turns, 1, 2)
+        sine = 0.5 * np.sqrt(0.5 * np.einsum("nij,nij->n", skew, skew))
+        radians = np.arctan2(sine, cosine)
+        return _Steps(
+            metres=metres,
+            radians=radians,
+            time=np.clip([s.elapsed for s in seen[1:]], 0.0, longest),
+            stopped=np.array([s.stopped_for for s in seen[1:]]),
+            moved=(metres > 1e-9) | (radians > _ANGLE_NOISE),
+        )
+
+
 class Judge:
-    """Takes the commands of one sequence and looks at them all in the end."""
+    """Takes the commands of one sequence and looks at them all in the end.
+
+    Args:
+        arm: that is commanded; None for poses of the scheduler alone, before any limit.
+        params: the arm's limits.
+        scheduler: of the chunks.
+    """
 
     def __init__(
-        self, arm: WidowX250s, params: ExecutorParams, period: float, dwell: float
+        self, arm: WidowX250s | None, params: ExecutorParams, scheduler: SchedulerParams
     ) -> None:
         self.findings = Findings()
         self._arm = arm
         self._limits = params.limits
-        self._longest = _MOST_PERIODS * period
-        self._dwell = dwell
+        self._longest = _MOST_PERIODS * scheduler.period
+        self._scheduler = scheduler
         self._seen: list[_Seen] = []
 
     def take(self, command: ArmCommand, elapsed: float, moving: bool, stopped_for: float) -> None:
@@ -103,95 +143,70 @@ class Judge:
         found, seen = self.findings, self._seen
         found.commands += len(seen)
         # Only what is published can reach the arm.
-        sent = np.array(
-            [s.command.publish and s.command.joints is not None for s in seen], dtype=bool
-        )
+        sent = np.array([s.command.publish and s.command.pose is not None for s in seen])
         chosen = [s for s, was_sent in zip(seen, sent, strict=True) if was_sent]
         found.published += len(chosen)
         if not chosen:
             return found
-        joints = np.array([s.command.joints for s in chosen])
         poses = [pose for s in chosen if (pose := s.command.pose) is not None]
         positions = np.array([pose.position for pose in poses])
         rotations = np.array([pose.rotation for pose in poses])
         boxed = ~np.array([s.moving for s in chosen])
-        self._places(joints, positions, rotations, boxed)
-        for s in chosen[::_SPOT]:
-            self._kinematics(s.command)
-        follows = sent[:-1] & sent[1:]
-        self._steps(joints, positions, rotations, chosen, follows[sent[:-1]])
+        self._places(positions, rotations, boxed)
+        follows = (sent[:-1] & sent[1:])[sent[:-1]][: len(chosen) - 1]
+        steps = _Steps.between(chosen, positions, rotations, self._longest)
+        found.require("moves in no time", not steps.moved[follows & (steps.time <= 0.0)].any())
+        late = follows & (steps.stopped > _AT_REST_S)
+        found.require("moves long after a stop", not steps.moved[late].any())
+        passing = follows & (steps.time > 0.0)
+        if self._arm is None:
+            self._steps_of_poses(steps, passing)
+        else:
+            self._joints(self._arm, np.array([s.command.joints for s in chosen]), steps, passing)
+            self._speeds(steps, passing & boxed[1:])
+            for s in chosen[::_SPOT]:
+                self._kinematics(self._arm, s.command)
         self._gripper(chosen)
         return found
 
-    def _places(self, joints: Array, positions: Array, rotations: Array, boxed: Mask) -> None:
+    def _places(self, positions: Array, rotations: Array, boxed: Mask) -> None:
         found, limits = self.findings, self._limits
-        middle = 0.5 * (self._arm.lower + self._arm.upper)
-        reach = 0.5 * (self._arm.upper - self._arm.lower) - limits.joint_margin_rad
-        found.note("joint range", np.abs(joints - middle) / reach)
         low, high = np.array(limits.workspace_min), np.array(limits.workspace_max)
         beside = np.abs(positions - 0.5 * (low + high)) / (0.5 * (high - low))
         found.note("workspace", beside[boxed])
         gram = np.swapaxes(rotations, 1, 2) @ rotations - np.eye(3)
         found.note("orthonormal to 1e-6", np.abs(gram) / _ORTHONORMAL)
 
-    def _kinematics(self, command: ArmCommand) -> None:
+    def _joints(self, arm: WidowX250s, joints: Array, steps: _Steps, passing: Mask) -> None:
+        """Joints (n, 6) of the commands."""
+        limits = self._limits
+        middle, reach = 0.5 * (arm.lower + arm.upper), 0.5 * (arm.upper - arm.lower)
+        beside = np.abs(joints - middle) / (reach - limits.joint_margin_rad)
+        self.findings.note("joint range", beside)
+        turns = np.abs(np.diff(joints, axis=0))[passing]
+        speed = np.minimum(arm.max_speed, limits.max_joint_speed)
+        self.findings.note("joint speed", turns / (speed * steps.time[passing, None]))
+
+    def _speeds(self, steps: _Steps, free: Mask) -> None:
+        time, limits = steps.time[free], self._limits
+        self.findings.note("linear speed", steps.metres[free] / (limits.max_linear_speed * time))
+        turned = np.maximum(steps.radians[free] - _ANGLE_NOISE, 0.0)
+        self.findings.note("angular speed", turned / (limits.max_angular_speed * time))
+
+    def _steps_of_poses(self, steps: _Steps, passing: Mask) -> None:
+        """Before any limit: the largest jump that is accepted, and the fastest motion."""
+        splice, chunk = self._scheduler.splice, self._scheduler.chunk
+        time = _OVERSHOOT * steps.time[passing]
+        metres = splice.max_jump_m + chunk.max_linear_speed * time
+        radians = splice.max_jump_rad + chunk.max_angular_speed * time
+        self.findings.note("step before limits, m", steps.metres[passing] / metres)
+        self.findings.note("step before limits, rad", steps.radians[passing] / radians)
+
+    def _kinematics(self, arm: WidowX250s, command: ArmCommand) -> None:
         if command.joints is not None and command.pose is not None:
-            metres, radians = self._arm.fk(command.joints).distance(command.pose)
+            metres, radians = arm.fk(command.joints).distance(command.pose)
             apart = np.array([metres / _SAME_M, radians / _SAME_RAD])
             self.findings.note("joints are those of the pose", apart)
-
-    def _steps(
-        self,
-        joints: Array,
-        positions: Array,
-        rotations: Array,
-        chosen: list[_Seen],
-        follows: Mask,
-    ) -> None:
-        """Between one published command and the next.
-
-        Args:
-            joints: (n, 6).
-            positions: (n, 3).
-            rotations: (n, 3, 3).
-            chosen: the n commands.
-            follows: whether each is followed by a published one; the last one may be left out.
-        """
-        found, limits = self.findings, self._limits
-        count = len(chosen) - 1
-        follows = follows[:count]
-        elapsed = np.array([s.elapsed for s in chosen[1:]])[: len(follows)]
-        stopped = np.array([s.stopped_for for s in chosen[1:]])[: len(follows)]
-        boxed = ~np.array([s.moving for s in chosen[1:]], dtype=bool)[: len(follows)]
-        turns = np.abs(np.diff(joints, axis=0))
-        metres = np.linalg.norm(np.diff(positions, axis=0), axis=1)
-        cosine = 0.5 * (np.einsum("nij,nij->n", rotations[:-1], rotations[1:]) - 1.0)
-        # Of a small angle the cosine says little; the skew part says it.
-        skew = np.swapaxes(rotations[:-1], 1, 2) @ rotations[1:]
-        sine = 0.5 * np.linalg.norm(
-            np.stack(
-                [
-                    skew[:, 2, 1] - skew[:, 1, 2],
-                    skew[:, 0, 2] - skew[:, 2, 0],
-                    skew[:, 1, 0] - skew[:, 0, 1],
-                ]
-            ),
-            axis=0,
-        )
-        radians = np.maximum(np.arctan2(sine, cosine) - _ANGLE_NOISE, 0.0)
-        counted = np.clip(elapsed, 0.0, self._longest)
-        passing = follows & (counted > 0.0)
-        time = counted[passing]
-        speed = np.minimum(self._arm.max_speed, limits.max_joint_speed)
-        found.note("joint speed", turns[passing] / (speed * time[:, None]))
-        free = passing & boxed
-        time = counted[free]
-        found.note("linear speed", metres[free] / (limits.max_linear_speed * time))
-        found.note("angular speed", radians[free] / (limits.max_angular_speed * time))
-        frozen = follows & (counted <= 0.0)
-        found.require("moves in no time", not turns[frozen].any())
-        late = follows & (stopped > _AT_REST_S)
-        found.require("moves long after a stop", not (turns[late] > 1e-9).any())
 
     def _gripper(self, chosen: list[_Seen]) -> None:
         values = np.array([s.command.gripper_closed for s in chosen])
@@ -200,4 +215,6 @@ class Judge:
         )
         times = np.cumsum([min(max(s.elapsed, 0.0), self._longest) for s in chosen])
         changes = times[1:][np.diff(values) != 0.0]
-        self.findings.note("gripper dwell", self._dwell / np.maximum(np.diff(changes), 1e-9))
+        self.findings.note(
+            "gripper dwell", self._scheduler.gripper.dwell_s / np.maximum(np.diff(changes), 1e-9)
+        )

@@ -65,6 +65,7 @@ def to_dict(total: Outcome, first: int, count: int) -> dict[str, Any]:
     return {
         "sequences": count,
         "seconds_each": SECONDS,
+        "through_limits_and_kinematics": total.with_arm,
         "first_seed": first,
         "strategies": list(STRATEGIES),
         "commands": found.commands,

@@ -12,8 +12,10 @@ from xvla_ros.arm import constants
 from xvla_ros.arm.kinematics import WidowX250s
 from xvla_ros.chunk import Chunk, ChunkRefused
 from xvla_ros.evaluation.soak import trouble
+from xvla_ros.evaluation.soak.bare import BareScheduler
 from xvla_ros.evaluation.soak.judge import Findings, Judge
 from xvla_ros.scheduler.arm_io import JointMeasurement
+from xvla_ros.scheduler.blending import Box
 from xvla_ros.scheduler.executor import ArmExecutor
 from xvla_ros.scheduler.params import STRATEGIES, ExecutorParams
 from xvla_ros.scheduler.scheduler import ChunkScheduler
@@ -21,10 +23,13 @@ from xvla_ros.scheduler.scheduler import ChunkScheduler
 Array = NDArray[np.float64]
 
 SECONDS = 2.0
+# One sequence in so many goes through limits and kinematics to an arm; the others end with the
+# scheduler's poses, which takes a third of the time.
+_ARM_EVERY = 4
 # Of the arm's servos: the part of the way to the command that is done in one period.
 _FOLLOWED = 0.18
 # Chances in one period.
-_OBSERVED, _EVENT, _RELEASED, _JUMP, _LATE = 0.1, 0.01, 0.05, 0.002, 0.05
+_OBSERVED, _EVENT, _RELEASED, _JUMP, _LATE = 0.08, 0.01, 0.05, 0.002, 0.05
 _BLOCKED, _SILENT = 0.05, 0.05
 _START_SPREAD_RAD = 0.25
 
@@ -34,6 +39,8 @@ class Outcome:
     """What came of one sequence, or of many."""
 
     findings: Findings = field(default_factory=Findings)
+    with_arm: int = 0
+    """Sequences that went through limits and kinematics."""
     accepted: int = 0
     refused: Counter[str] = field(default_factory=Counter)
     limited: Counter[str] = field(default_factory=Counter)
@@ -47,6 +54,7 @@ class Outcome:
     def add(self, other: Outcome) -> None:
         """Takes what came of another sequence."""
         self.findings.add(other.findings)
+        self.with_arm += other.with_arm
         self.accepted += other.accepted
         self.refused.update(other.refused)
         self.limited.update(other.limited)
@@ -67,11 +75,13 @@ class Sequence:
         rng = self._rng = np.random.default_rng(seed)
         self._seed = seed
         self._params = trouble.parameters(rng, STRATEGIES[seed % len(STRATEGIES)])
-        limits = ExecutorParams()
+        self._limits = ExecutorParams()
         self._arm = WidowX250s()
-        self._executor = ArmExecutor(ChunkScheduler(self._params), self._arm, limits)
-        self._judge = Judge(self._arm, limits, self._params.period, self._params.gripper.dwell_s)
         self._joints = self._start()
+        # Every strategy comes with an arm in the same share of its sequences.
+        self.with_arm = (seed // len(STRATEGIES)) % _ARM_EVERY == 0
+        self._executor = self._player()
+        self._judge = Judge(self._arm if self.with_arm else None, self._limits, self._params)
         self._in_flight: list[tuple[float, Chunk, str]] = []
         self._sequence = 0
         self._stopped_for = 0.0
@@ -105,11 +115,19 @@ class Sequence:
             before = now
         return self._finish()
 
+    def _player(self) -> ArmExecutor | BareScheduler:
+        scheduler = ChunkScheduler(self._params)
+        if self.with_arm:
+            return ArmExecutor(scheduler, self._arm, self._limits)
+        limits = self._limits.limits
+        box = Box(np.array(limits.workspace_min), np.array(limits.workspace_max))
+        return BareScheduler(scheduler, self._arm.fk(self._joints), box)
+
     def _start(self) -> Array:
         """Joint angles near the ready pose with the end effector inside the workspace."""
         spread = self._rng.uniform(-_START_SPREAD_RAD, _START_SPREAD_RAD, 6)
         joints = np.array(constants.READY) + spread
-        limits = self._executor.params.limits
+        limits = self._limits.limits
         place = self._arm.fk(joints).position
         inside = np.all(place >= limits.workspace_min) and np.all(place <= limits.workspace_max)
         return joints if inside else np.array(constants.READY)
@@ -177,6 +195,7 @@ class Sequence:
     def _finish(self) -> Outcome:
         outcome = self._outcome
         outcome.findings = self._judge.judge()
+        outcome.with_arm = int(self.with_arm)
         outcome.limited.update(self._executor.limits)
         metres, radians = self._executor.scheduler.splice_step
         outcome.splice_m[self._params.strategy] = metres

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from xvla_ros.scheduler.params import STRATEGIES, SchedulerParams
 from xvla_ros.scheduler.trajectory import exp_rows
 
 Array = NDArray[np.float64]
+Value = TypeVar("Value")
 Spoiler = Callable[[Chunk, np.random.Generator], Chunk]
 
 _STEP_TIMES = (1.0 / 30.0, 1.0 / 15.0, 0.1, 1.0 / 6.0, 1.0 / 3.0)
@@ -44,27 +46,25 @@ def latency(rng: np.random.Generator) -> float | None:
     """Seconds from an observation to the arrival of its chunk; None loses it."""
     if rng.random() < 0.1:
         return None
-    return float(rng.choice(_LATENCIES_S) * rng.uniform(0.5, 1.5))
+    return _one_of(rng, _LATENCIES_S) * float(rng.uniform(0.5, 1.5))
 
 
 def chunk(
     rng: np.random.Generator, start: Pose, stamp: float, sequence: int, epoch: int
 ) -> tuple[Chunk, str]:
     """A random walk from near a pose, and what is wrong with it (or nothing)."""
-    horizon, step_dt = int(rng.integers(2, 31)), float(rng.choice(_STEP_TIMES))
-    speed, angular_speed = float(rng.choice(_SPEEDS)), float(rng.choice(_ANGULAR_SPEEDS))
-    offset = float(rng.choice([0.0, 0.01, 0.05]))
+    horizon, step_dt = int(rng.integers(2, 31)), _one_of(rng, _STEP_TIMES)
+    speed, angular_speed = _one_of(rng, _SPEEDS), _one_of(rng, _ANGULAR_SPEEDS)
+    offset = _one_of(rng, (0.0, 0.01, 0.05))
     drift = _within(rng, 0.7 * speed * step_dt, 1)
     steps = drift + _within(rng, 0.3 * speed * step_dt, horizon)
     positions = start.position + _within(rng, offset, 1) + np.cumsum(steps, axis=0)
     spin = _within(rng, 0.7 * angular_speed * step_dt, 1)
-    rotation = start.rotation @ so3_exp(_within(rng, 5.0 * offset, 1)[0])
-    rotations = np.empty((horizon, 3, 3))
-    turns = exp_rows(spin + _within(rng, 0.3 * angular_speed * step_dt, horizon))
-    for k, turn in enumerate(turns):
-        rotation = rotations[k] = rotation @ turn
-    lead = float(rng.choice([0.0, 0.0, 0.135, 0.6]))
-    source = "commanded_future" if lead else str(rng.choice(["commanded", "measured"]))
+    turns = np.cumsum(spin + _within(rng, 0.3 * angular_speed * step_dt, horizon), axis=0)
+    # Two rotation vectors are at least as far apart as the rotations that they stand for.
+    rotations = start.rotation @ so3_exp(_within(rng, 5.0 * offset, 1)[0]) @ exp_rows(turns)
+    lead = _one_of(rng, (0.0, 0.0, 0.135, 0.6))
+    source = "commanded_future" if lead else _one_of(rng, ("commanded", "measured"))
     proprio = tuple(ee6d.pack(start.position, start.rotation, 0.0).tolist())
     made = Chunk(
         stamp=stamp,
@@ -72,17 +72,21 @@ def chunk(
         step_dt=step_dt,
         positions=positions,
         rotations=rotations,
-        gripper=np.clip(rng.normal(float(rng.choice([0.1, 0.7, 0.9])), 0.15, horizon), 0.0, 1.0),
-        gripper_threshold=float(rng.choice([0.0, 0.5, 0.8])),
-        gripper_open_below=float(rng.choice([0.0, 0.4, 0.9])),
+        gripper=np.clip(rng.normal(_one_of(rng, (0.1, 0.7, 0.9)), 0.15, horizon), 0.0, 1.0),
+        gripper_threshold=_one_of(rng, (0.0, 0.5, 0.8)),
+        gripper_open_below=_one_of(rng, (0.0, 0.4, 0.9)),
         sequence=sequence,
         epoch=epoch,
         provenance=Provenance(proprio=proprio, proprio_source=source),
     )
     if rng.random() < 0.75:
         return made, ""
-    fault = list(_FAULTS)[int(rng.integers(len(_FAULTS)))]
+    fault = _one_of(rng, tuple(_FAULTS))
     return _FAULTS[fault](made, rng), fault
+
+
+def _one_of(rng: np.random.Generator, values: tuple[Value, ...]) -> Value:
+    return values[int(rng.integers(len(values)))]
 
 
 def _within(rng: np.random.Generator, radius: float, count: int) -> Array:
