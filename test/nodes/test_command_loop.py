@@ -130,6 +130,19 @@ def test_a_motor_that_fails_stops_the_arm_until_it_is_mended(loop, driver):
     assert loop.tick().state is SchedulerState.HOLDING
 
 
+def test_a_fault_that_passes_before_the_arm_rests_ends_actuation_all_the_same(loop, driver):
+    assert loop.set_actuation(True).accepted
+    driver.told = Health(Level.ERROR, "", {}, "", FAULT)
+    command = loop.decide()
+    driver.told = None
+    loop.send(command)
+    assert not loop.executor.actuating
+    assert loop.clear_stop().accepted
+    assert loop.set_actuation(True).accepted
+    loop.tick()
+    assert loop.executor.actuating
+
+
 def test_a_stop_by_hand_keeps_its_own_words_after_one_by_the_hardware(loop, driver):
     driver.told = Health(Level.ERROR, "elbow: overload", {}, "", FAULT)
     loop.tick()

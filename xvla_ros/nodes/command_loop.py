@@ -55,6 +55,7 @@ class CommandLoop:
         self.point_periods = 1.0
         self._last_command = last_command
         self._clock = clock
+        self._failed = False
         self._measured: JointMeasurement | None = None
         self._ready: Send | None = None
         self._deadman = deadman
@@ -81,6 +82,8 @@ class CommandLoop:
         fault = self.hardware_fault()
         if fault and not self.executor.scheduler.stopped:
             self.stop(fault)
+        # A fault may pass before the arm has come to rest.
+        self._failed = self._failed or bool(fault)
         self._obey_deadman()
         now, steady = self._clock() + ahead, time.monotonic() + ahead
         self._measured = self.joints.measurement(now, steady)
@@ -93,7 +96,7 @@ class CommandLoop:
     def send(self, command: ArmCommand) -> None:
         """Sends what was decided, where it may reach the arm, and looks after the hardware."""
         sent = self._send(command)
-        if self.hardware_fault():
+        if self._failed:
             self._end_actuation()
         suspended = command.state is SchedulerState.SUSPENDED
         self.backend.watch(None if suspended else self._measured, sent)
@@ -140,6 +143,7 @@ class CommandLoop:
         fault = self.hardware_fault()
         if fault:
             return Outcome(False, f"the stop remains: {fault}")
+        self._failed = False
         self.executor.clear_stop(self._clock())
         return Outcome(True, "the stop is released")
 

@@ -97,7 +97,7 @@ class XsBackend:
         if self._params.gripper_mode == xs_driver.PWM:
             pwm = self._pwm.update(now, None if measured is None else measured.gripper_closed)
             if pwm is not None:
-                self._send_gripper(float(pwm))
+                self._send_gripper(float(pwm), again=sent)
         question = self._motors.due(now)
         if question is not None:
             if self._pending is not None:
@@ -125,7 +125,7 @@ class XsBackend:
     def drain(self, timeout: float) -> bool:
         """Leaves the gripper without more force than it needs and waits for acknowledgements."""
         if self._params.gripper_mode == xs_driver.PWM and self._sent is not None:
-            self._send_gripper(float(self._pwm.resting()))
+            self._send_gripper(float(self._pwm.resting()), again=False)
         wait = Duration(seconds=timeout)
         return all([self._arm.wait_for_all_acked(wait), self._single.wait_for_all_acked(wait)])
 
@@ -139,9 +139,11 @@ class XsBackend:
         self._node.destroy_lifecycle_publisher(self._arm)
         self._node.destroy_lifecycle_publisher(self._single)
 
-    def _send_gripper(self, value: float) -> None:
+    def _send_gripper(self, value: float, *, again: bool = True) -> None:
+        """Sends what has changed; the same `again` only while the arm is commanded as well."""
         now = time.monotonic()
-        if self._sent is None or self._sent[0] != value or now - self._sent[1] > _AGAIN_S:
+        value_before, then = self._sent or (None, 0.0)
+        if value != value_before or (again and now - then > _AGAIN_S):
             self._single.publish(JointSingleCommand(name=constants.GRIPPER_JOINT, cmd=value))
             self._sent = (value, now)
 
