@@ -16,6 +16,7 @@ from xvla_ros.arm.kinematics import WidowX250s
 from xvla_ros.chunk import Refusal
 from xvla_ros.nodes.backends.base import Health
 from xvla_ros.nodes.command_loop import CommandLoop
+from xvla_ros.nodes.deadman import DeadMan
 from xvla_ros.nodes.diagnostics import Level
 from xvla_ros.nodes.last_command import LastCommand
 from xvla_ros.nodes.period import PeriodMeter
@@ -141,6 +142,22 @@ def test_a_fault_that_passes_before_the_arm_rests_ends_actuation_all_the_same(lo
     assert loop.set_actuation(True).accepted
     loop.tick()
     assert loop.executor.actuating
+
+
+def test_holding_the_dead_man_s_button_again_does_not_release_a_fault(driver, tmp_path):
+    button = DeadMan(timeout=60.0)
+    executor = ArmExecutor(ChunkScheduler(), WidowX250s())
+    loop = CommandLoop(executor, driver, LastCommand(tmp_path / "last"), time.time, button)
+    see(loop)
+    button.take(False, time.monotonic())
+    assert "is not held" in loop.tick().message
+    driver.told = Health(Level.ERROR, "", {}, "", FAULT)
+    loop.tick()
+    button.take(True, time.monotonic())
+    assert FAULT in loop.tick().message
+    driver.told = None
+    assert loop.tick().state is SchedulerState.STOPPED
+    assert loop.clear_stop().accepted
 
 
 def test_a_stop_by_hand_keeps_its_own_words_after_one_by_the_hardware(loop, driver):

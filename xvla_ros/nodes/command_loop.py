@@ -80,7 +80,7 @@ class CommandLoop:
     def decide(self, ahead: float = 0.0) -> ArmCommand:
         """The command that is to be sent in `ahead` seconds."""
         fault = self.hardware_fault()
-        if fault and not self.executor.scheduler.stopped:
+        if fault and (self._let_go or not self.executor.scheduler.stopped):
             self.stop(fault)
         # A fault may pass before the arm has come to rest.
         self._failed = self._failed or bool(fault)
