@@ -82,8 +82,8 @@ def test_the_head_is_the_same_in_every_mode_with_a_time_per_sample(
 
     with torch.inference_mode():
         expected = theirs(b.domain, encoded, auxiliary, b.noise, b.proprio, t)
-        condition = ours.condition(encoded, auxiliary, b.domain)
-        clean = ours(b.noise, t, b.proprio, b.domain, condition)
+        condition = ours.condition(encoded, auxiliary, b.proprio, b.domain)
+        clean = ours(b.noise, t, condition)
 
     assert largest(clean, expected) < TOLERANCE
 

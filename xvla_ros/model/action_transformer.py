@@ -11,6 +11,7 @@ first and last layer of the actions) is looked up by domain.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -28,6 +29,36 @@ def time_embedding(t: Tensor, dim: int) -> Tensor:
     frequencies = torch.exp(-math.log(_MAX_PERIOD) * k / half)
     angles = t.float()[:, None] * frequencies
     return torch.cat([angles.cos(), angles.sin()], dim=-1)
+
+
+@dataclass(frozen=True, eq=False)
+class Affine:
+    """A linear layer for each sample of a batch."""
+
+    weight: Tensor
+    """(B, dim_in, dim_out)."""
+    bias: Tensor
+    """(B, 1 or L, dim_out)."""
+
+    def __call__(self, values: Tensor) -> Tensor:
+        """(B, L, dim_in) to (B, L, dim_out), in the number format of the weights."""
+        return torch.baddbmm(self.bias, values.to(self.weight.dtype), self.weight)
+
+
+@dataclass(frozen=True, eq=False)
+class Condition:
+    """What is the same in every denoising step of a chunk."""
+
+    tokens: Tensor
+    """(B, C, hidden): the tokens beside the action tokens, as they enter the first block."""
+    first_qkv: Tensor
+    """(B, C, 3 * hidden): their queries, keys and values in the first block."""
+    noisy: Affine
+    """From noisy actions to action tokens; its bias holds proprio and positions."""
+    time: Tensor
+    """(B, dim_time, hidden): from a time embedding to what it adds to every action token."""
+    clean: Affine
+    """From normalised action tokens to actions."""
 
 
 class DomainLinear(nn.Module):
@@ -48,10 +79,14 @@ class DomainLinear(nn.Module):
         nn.init.uniform_(self.fc.weight, -limit, limit)
         nn.init.zeros_(self.bias.weight)
 
+    def of(self, domain_id: Tensor) -> Affine:
+        """The layer of each sample's domain (B,)."""
+        weight = self.fc(domain_id).unflatten(1, (self.dim_in, self.dim_out))
+        return Affine(weight, self.bias(domain_id)[:, None])
+
     def forward(self, values: Tensor, domain_id: Tensor) -> Tensor:
         """(B, L, dim_in) to (B, L, dim_out), with the weights of each sample's domain (B,)."""
-        weight = self.fc(domain_id).unflatten(1, (self.dim_in, self.dim_out))
-        return torch.baddbmm(self.bias(domain_id)[:, None], values, weight)
+        return self.of(domain_id)(values)
 
 
 class Attention(nn.Module):
@@ -63,10 +98,21 @@ class Attention(nn.Module):
         self.qkv = nn.Linear(dim, 3 * dim)
         self.proj = nn.Linear(dim, dim)
 
-    def forward(self, tokens: Tensor) -> Tensor:
-        """Tokens (B, L, dim) to tokens (B, L, dim)."""
-        qkv = self.qkv(tokens).unflatten(2, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
-        mixed = functional.scaled_dot_product_attention(qkv[0], qkv[1], qkv[2])
+    def forward(
+        self, tokens: Tensor, known: Tensor | None = None, rows: int | None = None
+    ) -> Tensor:
+        """Tokens (B, L, dim) to tokens (B, rows, dim).
+
+        Args:
+            tokens: what attends and is attended to.
+            known: `qkv` (B, C, 3 * dim) of further tokens, which follow.
+            rows: so many leading tokens are wanted; None wants all.
+        """
+        qkv = self.qkv(tokens)
+        if known is not None:
+            qkv = torch.cat([qkv, known], dim=1)
+        q, k, v = qkv.unflatten(2, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        mixed = functional.scaled_dot_product_attention(q[:, :, :rows], k, v)
         return self.proj(mixed.transpose(1, 2).flatten(2))
 
 
@@ -76,11 +122,12 @@ class MLP(nn.Module):
     def __init__(self, dim: int, inner: int) -> None:
         super().__init__()
         self.fc1 = nn.Linear(dim, inner)
+        self.act = nn.GELU(approximate="tanh")
         self.fc2 = nn.Linear(inner, dim)
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Tokens (B, L, dim) to tokens (B, L, dim)."""
-        return self.fc2(functional.gelu(self.fc1(tokens), approximate="tanh"))
+        return self.fc2(self.act(self.fc1(tokens)))
 
 
 class Block(nn.Module):
@@ -93,9 +140,18 @@ class Block(nn.Module):
         self.norm2 = nn.LayerNorm(dim)
         self.mlp = MLP(dim, inner)
 
-    def forward(self, tokens: Tensor) -> Tensor:
-        """Tokens (B, L, dim) to tokens (B, L, dim)."""
-        tokens = tokens + self.attn(self.norm1(tokens))
+    def forward(
+        self, tokens: Tensor, known: Tensor | None = None, rows: int | None = None
+    ) -> Tensor:
+        """Tokens (B, L, dim) to tokens (B, rows, dim).
+
+        Args:
+            tokens: all tokens.
+            known: `attn.qkv` of the last of them (B, C, 3 * dim), if somebody has it already.
+            rows: so many leading tokens are wanted; None wants all.
+        """
+        fresh = tokens if known is None else tokens[:, : tokens.shape[1] - known.shape[1]]
+        tokens = tokens[:, :rows] + self.attn(self.norm1(fresh), known, rows)
         return tokens + self.mlp(self.norm2(tokens))
 
 
@@ -106,7 +162,6 @@ class ActionTransformer(nn.Module):
         super().__init__()
         dim, domains = config.hidden_size, config.num_domains
         self.horizon = config.num_actions
-        self.dim_time = config.dim_time
         self.hetero = config.use_hetero_proj
         self.prompts = (config.len_soft_prompts, dim)
         self.blocks = nn.ModuleList(
@@ -116,8 +171,8 @@ class ActionTransformer(nn.Module):
         self.aux_visual_proj = self._projection(config.projection_dim, dim, domains)
         self.pos_emb = nn.Parameter(torch.zeros(1, config.max_len_seq, dim))
         self.norm = nn.LayerNorm(dim)
-        dim_in = config.dim_action + config.dim_proprio + config.dim_time
-        self.action_encoder = DomainLinear(dim_in, dim, domains)
+        self.split = (config.dim_action, config.dim_proprio, config.dim_time)
+        self.action_encoder = DomainLinear(sum(self.split), dim, domains)
         self.action_decoder = DomainLinear(dim, config.dim_action, domains)
         self.soft_prompt_hub = nn.Embedding(domains, config.len_soft_prompts * dim)
 
@@ -129,14 +184,34 @@ class ActionTransformer(nn.Module):
         nn.init.normal_(self.pos_emb, std=0.02)
         nn.init.normal_(self.soft_prompt_hub.weight, std=0.02)
 
-    def condition(self, encoded: Tensor, auxiliary: Tensor, domain_id: Tensor) -> Tensor:
-        """The tokens beside the action tokens (B, C, hidden), which no denoising step changes.
+    def condition(
+        self, encoded: Tensor, auxiliary: Tensor, proprio: Tensor, domain_id: Tensor
+    ) -> Condition:
+        """What no denoising step changes.
 
         Args:
             encoded: output of the text encoder (B, L, projection_dim).
             auxiliary: image features of all views but the first (B, M, projection_dim).
+            proprio: (B, P); the same for every action.
             domain_id: (B,) int64.
         """
+        tokens = self._context_tokens(encoded, auxiliary, domain_id)
+        first: Block = self.blocks[0]  # type: ignore[assignment]
+        # A token of an action is made of action, proprio and time, in this order.
+        encoder = self.action_encoder.of(domain_id)
+        action, state, time = encoder.weight.split(self.split, dim=1)
+        shared = encoder.bias + proprio[:, None].to(state.dtype) @ state
+        shared = shared + self.pos_emb[:, : self.horizon]
+        return Condition(
+            tokens,
+            first.attn.qkv(first.norm1(tokens)),
+            Affine(action, shared),
+            time,
+            self.action_decoder.of(domain_id),
+        )
+
+    def _context_tokens(self, encoded: Tensor, auxiliary: Tensor, domain_id: Tensor) -> Tensor:
+        """The tokens beside the action tokens (B, C, hidden)."""
         if self.hetero:
             parts = [
                 self.vlm_proj(encoded, domain_id),
@@ -154,19 +229,17 @@ class ActionTransformer(nn.Module):
         prompts = self.soft_prompt_hub(domain_id).unflatten(1, self.prompts)
         return torch.cat([tokens + self.pos_emb[:, self.horizon : end], prompts], dim=1)
 
-    def forward(
-        self, noisy: Tensor, t: Tensor, proprio: Tensor, domain_id: Tensor, condition: Tensor
-    ) -> Tensor:
-        """Clean actions (B, H, A) of noisy ones (B, H, A) at times t (B,).
-
-        `proprio` (B, P) and t are repeated for every action; the order inside a token is
-        action, proprio, time. `condition` is what `condition()` returned.
-        """
-        steps = noisy.shape[1]
-        time = time_embedding(t, self.dim_time).to(noisy.dtype)
-        shared = torch.cat([proprio, time], dim=-1)[:, None].expand(-1, steps, -1)
-        tokens = self.action_encoder(torch.cat([noisy, shared], dim=-1), domain_id)
-        tokens = torch.cat([tokens + self.pos_emb[:, :steps], condition], dim=1)
-        for block in self.blocks:
-            tokens = block(tokens)
-        return self.action_decoder(self.norm(tokens[:, :steps]), domain_id)
+    def forward(self, noisy: Tensor, t: Tensor, condition: Condition) -> Tensor:
+        """Clean actions (B, H, A) of noisy ones (B, H, A) at times t (B,)."""
+        time = time_embedding(t, self.split[2]).to(condition.time.dtype)
+        actions = condition.noisy(noisy) + time[:, None] @ condition.time
+        tokens = torch.cat([actions.to(condition.tokens.dtype), condition.tokens], dim=1)
+        last = len(self.blocks) - 1
+        for number, block in enumerate(self.blocks):
+            tokens = block(
+                tokens,
+                condition.first_qkv if number == 0 else None,
+                # Nobody reads the other tokens after the last block.
+                self.horizon if number == last else None,
+            )
+        return condition.clean(self.norm(tokens.to(self.norm.weight.dtype)))

@@ -60,7 +60,12 @@ class DepthwiseConv(nn.Module):
 
 
 class WindowAttention(nn.Module):
-    """Self-attention inside square windows of the grid, without shift or relative bias."""
+    """Self-attention inside square windows of the grid, without shift or relative bias.
+
+    A grid that the windows do not divide is padded at its right and bottom. The padding is neither
+    normalised nor masked: all its keys and values are the bias of `qkv`. They are put in where
+    they are needed, and nothing else is computed of the padding.
+    """
 
     def __init__(self, dim: int, heads: int, window: int) -> None:
         super().__init__()
@@ -71,23 +76,35 @@ class WindowAttention(nn.Module):
 
     def forward(self, tokens: Tensor, grid: Grid) -> Tensor:
         """Tokens (n, h * w, c) of a grid (h, w) to tokens (n, h * w, c)."""
-        n, _, dim = tokens.shape
-        height, width = grid
-        side = self.window
-        # The padding is neither normalised nor masked: its keys and values are the qkv bias.
-        padding = (0, 0, 0, -width % side, 0, -height % side)
-        padded = functional.pad(tokens.unflatten(1, grid), padding)
-        rows, columns = padded.shape[1] // side, padded.shape[2] // side
-        windows = padded.view(n, rows, side, columns, side, dim).transpose(2, 3)
-        windows = windows.reshape(n * rows * columns, side * side, dim)
+        qkv = self.qkv(tokens).unflatten(1, grid)
+        rows, columns = (_window_spans(length, self.window) for length in grid)
+        mixed = [
+            torch.cat([self._mix(qkv[:, down, across]) for across in columns], dim=2)
+            for down in rows
+        ]
+        return self.proj(torch.cat(mixed, dim=1).flatten(1, 2))
 
-        qkv = self.qkv(windows).unflatten(2, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
-        mixed = functional.scaled_dot_product_attention(qkv[0], qkv[1], qkv[2])
-        windows = self.proj(mixed.transpose(1, 2).flatten(2))
+    def _mix(self, qkv: Tensor) -> Tensor:
+        """Attention in windows of one size: (n, h, w, 3 * c) to (n, h, w, c)."""
+        height, width = min(qkv.shape[1], self.window), min(qkv.shape[2], self.window)
+        # (n, windows down, windows across, height, width, 3 * c)
+        windows = qkv.unflatten(2, (-1, width)).unflatten(1, (-1, height)).transpose(2, 3)
+        parts = windows.reshape(-1, height * width, 3, self.heads, qkv.shape[3] // 3 // self.heads)
+        q, k, v = parts.permute(2, 0, 3, 1, 4)
+        padding = self.window**2 - height * width
+        if padding:
+            bias = self.qkv.bias.view(3, 1, self.heads, 1, -1)
+            _, pad_k, pad_v = bias.expand(-1, len(k), -1, padding, -1)
+            k, v = torch.cat([k, pad_k], dim=2), torch.cat([v, pad_v], dim=2)
+        mixed = functional.scaled_dot_product_attention(q, k, v).transpose(1, 2)
+        image = mixed.reshape(*windows.shape[:5], -1).transpose(2, 3)
+        return image.flatten(3, 4).flatten(1, 2)
 
-        image = windows.view(n, rows, columns, side, side, dim).transpose(2, 3)
-        image = image.reshape(n, rows * side, columns * side, dim)
-        return image[:, :height, :width].reshape(n, height * width, dim)
+
+def _window_spans(length: int, window: int) -> list[slice]:
+    """Where the whole windows are along a side of the grid, and where the cut one at its end."""
+    whole = length - length % window
+    return [span for span in (slice(0, whole), slice(whole, length)) if span.stop > span.start]
 
 
 class ChannelAttention(nn.Module):
@@ -114,10 +131,11 @@ class MLP(nn.Module):
     def __init__(self, dim: int) -> None:
         super().__init__()
         self.net = nn.ModuleDict({"fc1": nn.Linear(dim, 4 * dim), "fc2": nn.Linear(4 * dim, dim)})
+        self.act = nn.GELU()
 
     def forward(self, tokens: Tensor, grid: Grid) -> Tensor:
         """Tokens (n, h * w, c) of a grid (h, w) to tokens (n, h * w, c)."""
-        return self.net["fc2"](functional.gelu(self.net["fc1"](tokens)))
+        return self.net["fc2"](self.act(self.net["fc1"](tokens)))
 
 
 class Residual(nn.Module):

@@ -10,6 +10,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from xvla_ros.model.packed import release_pages
+
 # Symmetric: -128 is not used.
 _LARGEST = 127.0
 
@@ -25,8 +27,9 @@ class Int8Linear(nn.Module):
         self._weight = torch.ops.onednn.qlinear_prepack(rounded, None)
         self._scale = scale
         self._zero = torch.zeros(len(scale), dtype=torch.int32)
-        self._bias = linear.bias.detach()
+        self.bias = linear.bias.detach()
         self._size = tuple(weight.shape)
+        release_pages(linear.weight)
 
     def forward(self, values: Tensor) -> Tensor:
         """(..., dim_in) to (..., dim_out)."""
@@ -38,7 +41,7 @@ class Int8Linear(nn.Module):
             rounded, 1.0, 0, self._weight, self._scale, self._zero, None,
             1.0, 0, torch.float32, "none", [], "",
         )  # fmt: skip
-        out = torch.addcmul(self._bias.float(), product, scale)
+        out = torch.addcmul(self.bias.float(), product, scale)
         return out.to(values.dtype).unflatten(0, values.shape[:-1])
 
     def extra_repr(self) -> str:
@@ -46,13 +49,9 @@ class Int8Linear(nn.Module):
         return f"in_features={self._size[1]}, out_features={self._size[0]}"
 
 
-def quantize_linears(module: nn.Module) -> None:
-    """Puts an `Int8Linear` in the place of every linear layer inside a module.
-
-    Raises:
-        ValueError: the module is not on a CPU, or this build of torch lacks the product.
-    """
-    if any(parameter.device.type != "cpu" for parameter in module.parameters()):
+def check_int8(device: torch.device) -> None:
+    """Raises ValueError where an `Int8Linear` cannot run."""
+    if device.type != "cpu":
         raise ValueError("quantize: int8 works on the CPU only; use bfloat16 or float16 here")
     try:
         Int8Linear(nn.Linear(16, 16))(torch.ones(1, 16))
@@ -61,7 +60,3 @@ def quantize_linears(module: nn.Module) -> None:
             f"quantize: int8 needs oneDNN's quantised product, which torch {torch.__version__} "
             f"lacks on this CPU: {error}"
         ) from error
-    for parent in list(module.modules()):
-        for name, child in list(parent.named_children()):
-            if isinstance(child, nn.Linear):
-                setattr(parent, name, Int8Linear(child))

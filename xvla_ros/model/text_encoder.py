@@ -48,13 +48,14 @@ class EncoderLayer(nn.Module):
         self.self_attn = SelfAttention(dim, config.encoder_attention_heads)
         self.self_attn_layer_norm = nn.LayerNorm(dim)
         self.fc1 = nn.Linear(dim, inner)
+        self.act = nn.GELU()
         self.fc2 = nn.Linear(inner, dim)
         self.final_layer_norm = nn.LayerNorm(dim)
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Tokens (B, L, d) to tokens (B, L, d)."""
         tokens = self.self_attn_layer_norm(tokens + self.self_attn(tokens))
-        update = self.fc2(functional.gelu(self.fc1(tokens)))
+        update = self.fc2(self.act(self.fc1(tokens)))
         tokens = self.final_layer_norm(tokens + update)
         return _without_overflow(tokens) if tokens.dtype == torch.float16 else tokens
 

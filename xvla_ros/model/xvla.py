@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from xvla_ros.model.action_transformer import ActionTransformer
+from xvla_ros.model.action_transformer import ActionTransformer, Condition
 from xvla_ros.model.config import VisionConfig, XVLAConfig
 from xvla_ros.model.davit import DaViT
 from xvla_ros.model.sampler import Guide, denoise
@@ -86,6 +86,8 @@ class VisionLanguageModel(nn.Module):
         self.image_pos_embed = PositionTables(dim, vision.max_pos_embeddings)
         self.visual_temporal_embed = TemporalTable(vision.max_temporal_embeddings, dim)
         self.language_model = LanguageModel(config.text)
+        self.one_by_one = False
+        """Whether the vision tower is given one image at a time."""
 
     def reset_parameters(self) -> None:
         """A projection that keeps the variance of its input."""
@@ -93,6 +95,8 @@ class VisionLanguageModel(nn.Module):
 
     def image_features(self, images: Tensor) -> Tensor:
         """(n, 3, S, S) to (n, 1 + h * w, projection_dim); the mean token comes first."""
+        if self.one_by_one and len(images) > 1:
+            return torch.cat([self.image_features(image) for image in images.split(1)])
         tokens, grid = self.vision_tower(images)
         tokens = tokens + self.image_pos_embed(grid)
         tokens = tokens + self.visual_temporal_embed.pos_idx_to_embed[0]
@@ -177,15 +181,13 @@ class XVLA(nn.Module):
             domain_id: (B,) int64.
             context: of `encode`.
         """
-        condition = self.transformer.condition(context.encoded, context.auxiliary, domain_id)
-        return self._predict(x_t, t, proprio, domain_id, condition)
-
-    def _predict(
-        self, x_t: Tensor, t: Tensor, proprio: Tensor, domain_id: Tensor, condition: Tensor
-    ) -> Tensor:
-        masked = self.space.mask(x_t), t, self.space.mask(proprio)
-        clean: Tensor = self.transformer(*masked, domain_id, condition)
+        condition = self._condition(context, proprio, domain_id)
+        clean: Tensor = self.transformer(self.space.mask(x_t), t, condition)
         return clean
+
+    def _condition(self, context: Context, proprio: Tensor, domain_id: Tensor) -> Condition:
+        shown = self.space.mask(proprio)
+        return self.transformer.condition(context.encoded, context.auxiliary, shown, domain_id)
 
     def generate_actions(
         self,
@@ -206,11 +208,12 @@ class XVLA(nn.Module):
             grid: descending times in (0, 1], see `time_grid.uniform_grid`.
             guide: what is known of the actions, see `denoise`.
         """
-        condition = self.transformer.condition(context.encoded, context.auxiliary, domain_id)
+        condition = self._condition(context, proprio, domain_id)
 
         def predict(x_t: Tensor, t: float) -> Tensor:
             times = torch.full((len(x_t),), t, device=x_t.device)
-            return self._predict(x_t, times, proprio, domain_id, condition)
+            clean: Tensor = self.transformer(self.space.mask(x_t), times, condition)
+            return clean
 
         return self.space.finish(denoise(predict, noise, grid, guide))
 

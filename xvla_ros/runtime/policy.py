@@ -21,8 +21,8 @@ from xvla_ros.geometry import Pose
 from xvla_ros.model.checkpoint import CheckpointError, load_checkpoint
 from xvla_ros.model.config import CONFIG_FILE, VIEWS, XVLAConfig
 from xvla_ros.model.domain import BRIDGE, Domain, find_domain
+from xvla_ros.model.prepare import prepare
 from xvla_ros.model.processor import PREPROCESSOR_FILE, TOKENIZER_FILE, Processor
-from xvla_ros.model.quantized import quantize_linears
 from xvla_ros.model.sampler import Guide
 from xvla_ros.model.time_grid import DEFAULT_STEPS
 from xvla_ros.model.weights_hash import weights_hash
@@ -261,8 +261,10 @@ def load_policy(
     digest = pool.submit(weights_hash, folder)
     pool.shutdown(wait=False)
     model = load_checkpoint(folder, target.torch_device, options.torch_dtype)
-    if options.quantize != "none":
-        quantize_linears(model)
+    if target.kind == "cpu":
+        prepare(model, int8=options.quantize == "int8")
+    elif options.quantize != "none":
+        raise ValueError(f"quantize: {options.quantize} works on the CPU only, not on {device}")
     return LocalPolicy(model, processor, domain, target, options, digest)
 
 

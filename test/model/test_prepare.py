@@ -1,0 +1,157 @@
+"""What makes the network faster on a CPU changes nothing but rounding, unless it is asked to."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+from torch import nn
+from torch.nn import functional
+
+from xvla_ros.model.davit import WindowAttention
+from xvla_ros.model.packed import MklLinear, OneDnnLinear, release_pages, works
+from xvla_ros.model.prepare import prepare
+from xvla_ros.model.quantized import Int8Linear
+from xvla_ros.model.time_grid import uniform_grid
+
+needs_mkl = pytest.mark.skipif(
+    not works(MklLinear, torch.float32), reason="this build of torch has no MKL"
+)
+needs_bfloat16 = pytest.mark.skipif(
+    not works(OneDnnLinear, torch.bfloat16), reason="no bfloat16 products on this processor"
+)
+
+
+def chunk(net, b, grid=(1.0, 0.6, 0.2)):
+    dtype = next(net.parameters()).dtype
+    with torch.inference_mode():
+        context = net.encode(b.ids, b.images.to(dtype), b.mask)
+        return net.generate_actions(context, b.proprio.to(dtype), b.domain, b.noise.to(dtype), grid)
+
+
+def error(a, b) -> float:
+    return float((a - b).detach().abs().max())
+
+
+@needs_mkl
+@pytest.mark.parametrize(
+    ("stages", "side"), [("three_stages", 93), ("three_stages", 96), ("four_stages", 100)]
+)
+@pytest.mark.parametrize("depth", [1, 3])
+def test_a_prepared_network_gives_the_same_chunk(make, stages, side, depth) -> None:
+    config = make.sizes(getattr(make, stages), depth=depth)
+    plain, fast = make.network(config), make.network(config)
+    prepare(fast)
+    b = make.batch(config, side)
+
+    for mask in ([[1, 1, 0], [1, 0, 1]], [[1, 0, 0], [1, 0, 0]], [[1, 1, 1], [1, 1, 1]]):
+        b.mask[:] = torch.tensor(mask, dtype=torch.bool)
+        assert error(chunk(fast, b), chunk(plain, b)) < 1e-5
+
+
+@needs_mkl
+def test_nothing_of_an_earlier_chunk_is_left_in_a_prepared_network(make) -> None:
+    config = make.sizes()
+    plain, fast = make.network(config), make.network(config)
+    prepare(fast)
+    first, other = make.batch(config), make.batch(config, side=85, seed=9)
+    chunk(fast, first)
+    two = type(other)(
+        other.ids[:1], other.images[:1, :2], other.mask[:1, :2], other.proprio[:1],
+        other.domain[1:], other.noise[:1],
+    )  # fmt: skip
+
+    for b in (other, two, first):
+        assert error(chunk(fast, b, uniform_grid(2)), chunk(plain, b, uniform_grid(2))) < 1e-5
+
+
+@needs_bfloat16
+def test_a_prepared_network_in_bfloat16_is_as_close_to_the_exact_one_as_a_plain_one(make) -> None:
+    config = make.sizes()
+    b = make.batch(config)
+    exact = chunk(make.network(config), b)
+    plain, fast = make.network(config).bfloat16(), make.network(config).bfloat16()
+    prepare(fast)
+
+    off = (chunk(plain, b) - exact).square().mean().sqrt()
+    assert (chunk(fast, b) - exact).square().mean().sqrt() < 1.3 * off
+
+
+def test_a_network_in_8_bits_is_close_and_its_linear_layers_are_gone(make) -> None:
+    config = make.sizes()
+    exact, coarse = make.network(config), make.network(config)
+    prepare(coarse, int8=True)
+    b = make.batch(config)
+
+    before, after = chunk(exact, b), chunk(coarse, b)
+    assert 0.0 < (after - before).square().mean().sqrt() < 0.05 * before.std()
+    assert not any(isinstance(m, nn.Linear) for m in coarse.transformer.blocks.modules())
+
+
+@pytest.mark.parametrize("grid", [(5, 5), (10, 5), (7, 11), (3, 2), (4, 9)])
+def test_attention_without_padding_is_that_with_padding(grid) -> None:
+    torch.manual_seed(0)
+    attention = WindowAttention(12, heads=3, window=5)
+    tokens = torch.randn(2, grid[0] * grid[1], 12)
+
+    height, width = grid
+    padded = functional.pad(tokens.view(2, *grid, 12), (0, 0, 0, -width % 5, 0, -height % 5))
+    expected = torch.empty_like(padded)
+    for top in range(0, padded.shape[1], 5):
+        for left in range(0, padded.shape[2], 5):
+            window = padded[:, top : top + 5, left : left + 5].flatten(1, 2)
+            q, k, v = (
+                part.unflatten(2, (3, 4)).transpose(1, 2)
+                for part in attention.qkv(window).chunk(3, dim=2)
+            )
+            weights = (q @ k.transpose(2, 3) / 2.0).softmax(dim=-1)
+            out = attention.proj((weights @ v).transpose(1, 2).flatten(2))
+            expected[:, top : top + 5, left : left + 5] = out.unflatten(1, (5, 5))
+    expected = expected[:, :height, :width].flatten(1, 2)
+
+    assert error(attention(tokens, grid), expected) < 1e-6
+
+
+@needs_mkl
+@pytest.mark.parametrize("shape", [(7, 24), (1, 7, 24), (3, 24), (2, 5, 24), (1, 1, 24), (14, 24)])
+def test_a_packed_layer_takes_other_numbers_of_rows_than_its_first(shape) -> None:
+    torch.manual_seed(1)
+    linear = nn.Linear(24, 10)
+    packed = MklLinear(linear)
+    with torch.inference_mode():
+        packed(torch.randn(7, 24))
+        values = torch.randn(shape[::-1]).permute(*range(len(shape))[::-1])
+        assert error(packed(values), linear(values)) < 1e-5
+        assert packed(values).shape == linear(values).shape
+
+
+def test_every_output_and_every_token_has_its_own_scale_in_8_bits() -> None:
+    torch.manual_seed(2)
+    linear = nn.Linear(64, 6)
+    values = torch.randn(5, 64)
+    with torch.no_grad():
+        linear.weight[0] *= 1000.0
+        linear.weight[1] = 0.0
+        values[3] *= 1e4
+        values[4] = 0.0
+    coarse = Int8Linear(linear)
+
+    with torch.inference_mode():
+        exact, found = linear(values), coarse(values)
+    size = values.norm(dim=1)[:, None] * linear.weight.norm(dim=1)[None]
+    assert ((found - exact).abs() <= 0.01 * size + 1e-5).all()
+    assert torch.equal(found[4], linear.bias)
+
+
+def test_released_pages_come_back_from_the_file_and_memory_stays(tmp_path) -> None:
+    weight = torch.randn(512, 64)
+    expected = weight.clone()
+    save_file({"w": weight}, tmp_path / "w.safetensors")
+    with safe_open(tmp_path / "w.safetensors", framework="pt") as file:
+        mapped = file.get_tensor("w")
+
+    release_pages(weight)
+    release_pages(mapped)
+    assert torch.equal(weight, expected)
+    assert torch.equal(mapped, expected)
