@@ -36,7 +36,7 @@ def error(a, b) -> float:
 
 @needs_mkl
 @pytest.mark.parametrize(
-    ("stages", "side"), [("three_stages", 93), ("three_stages", 96), ("four_stages", 100)]
+    ("stages", "side"), [("THREE_STAGES", 93), ("THREE_STAGES", 96), ("FOUR_STAGES", 100)]
 )
 @pytest.mark.parametrize("depth", [1, 3])
 def test_a_prepared_network_gives_the_same_chunk(make, stages, side, depth) -> None:
