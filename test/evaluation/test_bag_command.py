@@ -82,6 +82,7 @@ def test_times_are_in_a_file_of_their_own(once):
     timing = json.loads((once / "timing.json").read_text())
     assert timing["network_ms"]["count"] == 24
     assert timing["overhead_ms"]["p50"] > 0.0
+    assert len(timing["resident_mb"]) == 2
     mean = timing["per_observation"]
     assert mean["network_ms"] > 0.0
     assert mean["total_over_network"] == pytest.approx(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import importlib.util
 import itertools
 import os
 import signal
@@ -303,3 +304,16 @@ def ros(domain: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
     session = Ros(domain, tmp_path)
     yield session
     session.close()
+
+
+@pytest.fixture(scope="session")
+def bags() -> Any:
+    """The makers of bags with known content, which the tests of the evaluation use too."""
+    path = REPOSITORY / "test" / "evaluation" / "bags.py"
+    spec = importlib.util.spec_from_file_location("bags", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["bags"] = module
+    spec.loader.exec_module(module)
+    return module

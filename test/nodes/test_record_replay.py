@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import signal
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -25,19 +23,6 @@ SECONDS = 5.0
 pytestmark = pytest.mark.skipif(
     not (MODEL / "model.safetensors").is_file(), reason="no demonstration checkpoint in models/demo"
 )
-
-
-@pytest.fixture(scope="module")
-def bags() -> Any:
-    """The makers of bags with known content, which the tests of the evaluation use too."""
-    path = Path(__file__).parents[1] / "evaluation" / "bags.py"
-    spec = importlib.util.spec_from_file_location("bags", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["bags"] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 def played(process: Any) -> bool:

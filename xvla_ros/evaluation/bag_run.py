@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import shutil
 import signal
@@ -60,6 +61,7 @@ class BagRun:
         self._plan = plan
         self._out = out
         self._fresh = fresh
+        self._resident: list[float] = []
         self._jobs = {
             bag.name: BagJob(bag, out / PARTS / _part_name(bag.name), engine) for bag in self._bags
         }
@@ -93,7 +95,7 @@ class BagRun:
                 entries[bag.name] = self._run_here(policy, bag, progress)
             policy.close()
         summary = self._finish(facts, [entries[bag.name] for bag in self._bags])
-        write_timing(self._out, time.perf_counter() - start, count)
+        write_timing(self._out, time.perf_counter() - start, count, self._resident)
         shutil.rmtree(self._out / PARTS)
         return summary
 
@@ -123,6 +125,7 @@ class BagRun:
 
     def _run_here(self, policy: Policy, bag: BagFiles, progress: Progress) -> dict[str, Any]:
         entry = self._jobs[bag.name].run(policy, self._plan, lambda f: progress(bag.name, f))
+        self._resident.append(_resident_mb())
         progress(bag.name, 1.0)
         return entry
 
@@ -194,6 +197,15 @@ def _affordable(model: ModelOptions, bags: int, device: str) -> int:
     weights = sum(path.stat().st_size for path in model.folder.glob("*.safetensors"))
     by_memory = _available_bytes() // (2 * weights + _PROCESS_BYTES)
     return max(1, min(bags, os.cpu_count() or 1, by_memory))
+
+
+def _resident_mb() -> float:
+    """Memory that this process holds now; NaN where the system does not tell."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    except OSError:
+        return math.nan
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 def _available_bytes() -> int:

@@ -17,13 +17,14 @@ from rclpy.qos import QoSProfile
 from xvla_ros import names
 from xvla_ros.chunk import ChunkRefused
 from xvla_ros.errors import UsageError
-from xvla_ros.evaluation.bag.discovery import Found, Wanted, as_yaml, discover
+from xvla_ros.evaluation.bag.discovery import Found, Wanted, discover
 from xvla_ros.evaluation.bag.files import BagError, BagFiles, find
 from xvla_ros.evaluation.bag.reader import Bag
 from xvla_ros.evaluation.bag.source import BagRecording
 from xvla_ros.evaluation.bag.stream import StreamWriter
 from xvla_ros.evaluation.bag_run import BagRun
 from xvla_ros.evaluation.bag_settings import PARAMETERS_KEY, plan
+from xvla_ros.evaluation.live_cameras import write_cameras
 from xvla_ros.evaluation.live_demo import choose_domain
 from xvla_ros.evaluation.live_player import Player, Target
 from xvla_ros.evaluation.live_record import ask_all, custom_data, spinning, topics_of
@@ -33,13 +34,13 @@ from xvla_ros.evaluation.report.page import write_report
 from xvla_ros.evaluation.result import SUMMARY, write_json
 from xvla_ros.msg import ActionChunk
 from xvla_ros.nodes import conversions
-from xvla_ros.nodes.bringup import Arguments, BringUp, BringUpError
-from xvla_ros.nodes.bringup_replay import describe_replay
+from xvla_ros.nodes.bringup import Arguments, BringUpError
+from xvla_ros.nodes.bringup_replay import describe_replay, with_cameras
 from xvla_ros.nodes.supervisor import Supervisor
 from xvla_ros.parameters.parameter import Values
 from xvla_ros.parameters.policy import COMPRESSED, SLOTS
 
-BAG, LOGS, PARAMETERS, CAMERAS = "bag", "log", "parameters.yaml", "cameras.yaml"
+BAG, LOGS, PARAMETERS = "bag", "log", "parameters.yaml"
 _START_S = 180.0
 # The last observation's chunk is still computed when the recording is over.
 _TAIL_S = 0.5
@@ -128,10 +129,9 @@ def _play(
     with contextlib.ExitStack() as stack:
         if not options.attach:
             found = discover(bag, _wanted(options))
-            cameras = (options.out / CAMERAS).absolute()
-            cameras.write_text(as_yaml(found), encoding="utf-8")
+            cameras = write_cameras(found, options.out)
             choose_domain()
-            bringup = _with_cameras(
+            bringup = with_cameras(
                 describe_replay(
                     Arguments(
                         model=options.model,
@@ -262,18 +262,3 @@ def _as_wanted(found: Found) -> Wanted:
         found.instruction.name if found.instruction else "",
         found.episode.name if found.episode else "",
     )
-
-
-def _with_cameras(bringup: BringUp, cameras: Path) -> BringUp:
-    """The policy looks at the recording's own topics and waits for its instruction."""
-    processes = tuple(
-        replace(
-            process,
-            params_files=(*process.params_files, cameras),
-            parameters={**process.parameters, "instruction": ""},
-        )
-        if process.node == names.POLICY_NODE
-        else process
-        for process in bringup.processes
-    )
-    return replace(bringup, processes=processes)

@@ -110,8 +110,15 @@ def write_result(
     return summary
 
 
-def write_timing(out: Path, wall_s: float, jobs: int) -> None:
-    """Writes timing.json beside the table."""
+def write_timing(out: Path, wall_s: float, jobs: int, resident_mb: Sequence[float] = ()) -> None:
+    """Writes timing.json beside the table.
+
+    Args:
+        out: folder of the result.
+        wall_s: how long it all took.
+        jobs: processes.
+        resident_mb: memory that this process held after each recording; NaN = not known.
+    """
     table = pq.read_table(out / PREDICTIONS, columns=["network_ms", "overhead_ms"])
     figures = {name: np.array(table[name].to_pylist(), dtype=np.float64) for name in _TIMES}
     content = {name: quantiles(values) for name, values in figures.items()}
@@ -123,7 +130,9 @@ def write_timing(out: Path, wall_s: float, jobs: int) -> None:
             "beside_ms": rounded(beside / observations),
             "total_over_network": rounded((network + beside) / network),
         }
-    write_json(out / TIMING, {**content, "wall_s": round(wall_s, 3), "jobs": jobs})
+    content |= {"wall_s": round(wall_s, 3), "jobs": jobs}
+    content["resident_mb"] = [rounded(mb) for mb in resident_mb]
+    write_json(out / TIMING, content)
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:

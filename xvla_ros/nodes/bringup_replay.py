@@ -55,3 +55,18 @@ def describe_replay(arguments: Arguments) -> BringUp:
         ),
     )
     return replace(bringup, processes=(*bringup.processes, player))
+
+
+def with_cameras(bringup: BringUp, cameras: Path) -> BringUp:
+    """The policy looks at the recording's own topics and waits for its instruction."""
+    processes = tuple(
+        replace(
+            process,
+            params_files=(*process.params_files, cameras),
+            parameters={**process.parameters, "instruction": ""},
+        )
+        if process.node == names.POLICY_NODE
+        else process
+        for process in bringup.processes
+    )
+    return replace(bringup, processes=processes)
