@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from xvla_ros.errors import UsageError
 from xvla_ros.evaluation import bag_command, compare_command
 from xvla_ros.runtime.arguments import add_run_arguments, run_arguments
+from xvla_ros.scheduler.params import STRATEGIES
 from xvla_ros.sim.tasks import TASKS
 
 if TYPE_CHECKING:
@@ -44,7 +45,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     sim.add_argument("--seed", type=int, default=0, help="of the first episode")
     sim.add_argument("--latency", type=float, default=0.1, help="simulated, seconds")
     sim.add_argument("--policy-rate", type=float, default=2.0, help="Hz")
-    sim.add_argument("--strategy", default="anchor_fade", help="how chunks are joined")
+    sim.add_argument(
+        "--strategy", default="anchor_fade", help=f"how chunks are joined: {', '.join(STRATEGIES)}"
+    )
     sim.add_argument("--limit", type=float, default=15.0, help="seconds of an episode")
     sim.add_argument(
         "--blindfold",

@@ -121,7 +121,7 @@ def write_timing(out: Path, wall_s: float, jobs: int, resident_mb: Sequence[floa
     """
     table = pq.read_table(out / PREDICTIONS, columns=["network_ms", "overhead_ms"])
     figures = {name: np.array(table[name].to_pylist(), dtype=np.float64) for name in _TIMES}
-    content = {name: quantiles(values) for name, values in figures.items()}
+    content: dict[str, Any] = {name: quantiles(values) for name, values in figures.items()}
     network, beside = (float(np.nansum(figures[name])) for name in _TIMES)
     observations = int(np.isfinite(figures["overhead_ms"]).sum())
     if observations and network > 0.0:
