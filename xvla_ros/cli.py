@@ -29,6 +29,10 @@ COMMANDS = {
         "xvla_ros.evaluation.benchmark_command",
         "measure a part of the package: figures that anyone can repeat",
     ),
+    "calibrate": (
+        "xvla_ros.evaluation.calibrate_command",
+        "measure the lag of arm and gripper, from a recording or live",
+    ),
     "deadman": (
         "xvla_ros.nodes.deadman_command",
         "the space bar as a button that must be held for the arm to move",
