@@ -28,6 +28,7 @@ def test_chunks_are_canonical_and_carry_their_provenance(ros, stage, run, model_
         assert chunk.step_dt == pytest.approx(1.0 / 6.0)
         assert chunk.t_ref == chunk.stamp
         assert chunk.gripper_threshold == pytest.approx(0.8)
+        assert chunk.gripper_open_below == pytest.approx(0.6)
         origin = chunk.provenance
         # Each filled slot's stamp is that of an image, to the nanosecond; the third is empty.
         assert origin.view_stamps[0] in stage.sent["main/image_raw"]
@@ -189,6 +190,27 @@ def test_a_network_that_answers_nan_publishes_nothing_and_can_be_replaced(
     assert policy.set("model_path", str(model_folder)) == (True, "")
     policy.start()
     ros.wait_for(lambda: stage.chunks, what="a chunk")
+
+
+def test_a_scheduler_that_inpaints_gets_chunks_that_go_on_from_its_plan(ros, stage, run):
+    ready = stage.ready_pose()
+    still = stage.holding(ready, epoch=4, latency=0.2)
+    stage.plan = replace(still, poses=(ready,) * 30, gripper=(0.0,) * 30, strategy="inpaint")
+    run().start()
+    ros.wait_for(
+        lambda: stage.chunks and stage.heard_since(0)[-1].provenance.prefix, what="a prefix"
+    )
+    origin = stage.heard_since(0)[-1].provenance
+    # Of steps every 1/6 s one is due before a chunk comes after 0.2 s.
+    assert origin.prefix_weights[0] == 1.0
+    assert 0.0 < origin.prefix_weights[1] < 1.0
+    assert len(origin.prefix) == 20 * len(origin.prefix_weights)
+    np.testing.assert_allclose(origin.prefix[:3], ready.position, atol=1e-6)
+
+    stage.plan = replace(stage.plan, strategy="anchor_fade")
+    ros.wait_for(
+        lambda: not stage.heard_since(0)[-1].provenance.prefix, what="a chunk without a prefix"
+    )
 
 
 def test_the_commanded_pose_is_the_proprio_while_it_is_being_followed(ros, stage, run):
