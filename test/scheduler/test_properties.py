@@ -102,10 +102,11 @@ def test_a_change_of_chunk_is_no_step_however_wrong_the_latency_is_estimated(
     assert {r.reason for r in got.refused} <= ({Refusal.JUMP} if expected > 1.0 else set())
     assert scheduler.splice_step[0] <= 0.005
     assert scheduler.splice_step[1] <= 0.025
-    # The velocity has no step either: in a period it changes by what fades of 8 cm ask for.
+    # The velocity has no step either: in a period it changes by what a fade of 8 cm asks for,
+    # 5.8 x 0.08 m / (0.4 s)^2, and the turning of the line.
     velocity = np.diff(got.positions, axis=0) / kit.PERIOD
     changes = np.linalg.norm(np.diff(velocity, axis=0), axis=1)
-    assert changes.max() <= 0.04
+    assert changes.max() <= 0.065
     assert got.states[-1] is EXECUTING
 
 
