@@ -17,7 +17,7 @@ from xvla_ros.evaluation.report.frames import BagFrames, FrameSource
 from xvla_ros.evaluation.result import PREDICTIONS, SUMMARY, TIMING
 
 REPORT = "report.html"
-_REPORT_SCRIPTS = ("charts.js", "space.js", "report.js")
+_REPORT_SCRIPTS = ("charts.js", "space.js", "explorer.js", "report.js")
 
 
 def write_report(folder: Path, source: FrameSource | None = None) -> Path:
