@@ -17,8 +17,9 @@ SHADOWS = {"shoulder": "shoulder_shadow", "elbow": "elbow_shadow"}
 """Second motors of the two joints that have two; known to the driver by names of their own."""
 
 POSITION, LINEAR_POSITION, PWM = "position", "linear_position", "pwm"
+VELOCITY = "velocity"
 TIME_PROFILE = "time"
-MODE_REGISTER = {POSITION: 3, LINEAR_POSITION: 3, PWM: 16}
+MODE_REGISTER = {POSITION: 3, LINEAR_POSITION: 3, PWM: 16, VELOCITY: 1}
 """Number in Operating_Mode by the driver's name of the mode; a linear position is the driver's own
 conversion in front of a position."""
 

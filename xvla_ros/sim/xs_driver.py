@@ -22,7 +22,7 @@ from xvla_ros.sim.xs_kinds import FROZEN, LIMITS, OVERLOAD, UNPLUGGED
 
 _LIMP_S = 0.03
 """s without torque for each joint whose mode is changed, one after another."""
-_MODES = {**xs.MODE_REGISTER, "velocity": 1, "current": 0, "ext_position": 4}
+_MODES = {**xs.MODE_REGISTER, "current": 0, "ext_position": 4}
 _OVERLOAD_BIT = 0x20
 _ZERO_RAD = -np.pi
 """Angle of the register value 0, which the driver publishes for what it could not read."""
@@ -176,7 +176,7 @@ class SimulatedXsSdk:
         if mode in (xs.POSITION, "ext_position"):
             profile = self._motors[next(iter(values))].registers[xs.PROFILE_VELOCITY]
             seconds, velocities = max(profile * 1e-3, 1e-3), [0.0] * len(goal)
-        elif mode == "velocity":
+        elif mode == xs.VELOCITY:
             speeds = np.array([values.get(name, 0.0) for name in c.ARM_JOINTS])
             goal = np.clip(here + _FAR_S * speeds, c.JOINT_LOWER, c.JOINT_UPPER)
         else:

@@ -16,6 +16,7 @@ from xvla_ros import names
 from xvla_ros.arm import constants
 from xvla_ros.msg import SchedulerStatus
 from xvla_ros.nodes import qos
+from xvla_ros.nodes.conversions import seconds
 from xvla_ros.srv import ResetWorld
 
 SIM = names.SIM_NODE
@@ -62,6 +63,12 @@ class XsArm(Node):
     def position(self, joint: str) -> float:
         message = self.states[-1]
         return float(message.position[list(message.name).index(joint)])
+
+    def velocity(self) -> np.ndarray:
+        """Of every joint over the last ten joint states, rad/s."""
+        first, last = self.states[-10], self.states[-1]
+        elapsed = seconds(last.header.stamp) - seconds(first.header.stamp)
+        return np.subtract(last.position[:6], first.position[:6]) / elapsed
 
     def joints(self) -> np.ndarray:
         return np.array([self.position(name) for name in constants.ARM_JOINTS])
@@ -146,6 +153,9 @@ def test_the_loop_runs_whatever_the_driver_s_order_mode_and_silence_until_its_mo
     rig.wait_moving()
     set_mode(rig, "velocity")
     stopped_by(rig, "is in operating mode 1, not 3: another node has set it")
+    # What the driver took for speeds is ended: no joint turns on for ever.
+    rig.wait_for(lambda: not arm.commands[-1][1].any(), what="zero speeds")
+    rig.wait_for(lambda: abs(arm.velocity()).max() < 0.02, what="an arm at rest")
     refused = rig.trigger(names.CLEAR_STOP)
     count = len(arm.commands)
     assert not refused.success

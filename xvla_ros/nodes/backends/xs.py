@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from interbotix_xs_msgs.msg import JointGroupCommand, JointSingleCommand
-from interbotix_xs_msgs.srv import RegisterValues
+from interbotix_xs_msgs.srv import RegisterValues, RobotInfo
 from numpy.typing import NDArray
 from rclpy.duration import Duration
 from rclpy.lifecycle.publisher import LifecyclePublisher
@@ -26,7 +26,13 @@ from xvla_ros.arm.xs_motors import SUSPECT_RAD, Question, SilentJoints
 from xvla_ros.nodes import qos
 from xvla_ros.nodes.backends.base import Health, Send
 from xvla_ros.nodes.backends.drivers import absence, drivers
-from xvla_ros.nodes.backends.xs_setup import GET_REGISTERS, register_request, services, set_up
+from xvla_ros.nodes.backends.xs_setup import (
+    GET_INFO,
+    GET_REGISTERS,
+    register_request,
+    services,
+    set_up,
+)
 from xvla_ros.nodes.diagnostics import Level
 from xvla_ros.nodes.lifecycle import LifecycleNode
 from xvla_ros.parameters.parameter import Values
@@ -36,6 +42,9 @@ from xvla_ros.scheduler.arm_io import JointMeasurement
 # One write to the gripper holds the driver up for about 2 ms: only what changes, and now and then
 # again for a driver that has missed it.
 _AGAIN_S = 0.5
+# What the arm does for so long after a command of ours is ours to end.
+_OURS_S = 2.0
+_VELOCITY = xs_driver.MODE_REGISTER[xs_driver.VELOCITY]
 
 
 class XsBackend:
@@ -63,9 +72,10 @@ class XsBackend:
         self._registers = node.create_client(
             RegisterValues, names.xs_service(GET_REGISTERS, self._robot)
         )
+        self._info = node.create_client(RobotInfo, names.xs_service(GET_INFO, self._robot))
         self._pending: Any = None
         self._dead = ""
-        self._commanded = np.zeros(6)
+        self._commanded, self._last = np.zeros(6), -np.inf
         self._silent = SilentJoints()
         self._pwm = PwmGripper(self._params.gripper_pwm, self._params.gripper_hold_pwm)
         self._sent: tuple[float, float] | None = None
@@ -83,7 +93,7 @@ class XsBackend:
 
         def send() -> None:
             self._arm.publish(message)
-            self._commanded = np.array(joints)
+            self._commanded, self._last = np.array(joints), time.monotonic()
             if self._params.gripper_mode == xs_driver.PWM:
                 self._pwm.command(gripper_closed, time.monotonic())
             else:
@@ -136,6 +146,7 @@ class XsBackend:
     def close(self) -> None:
         """Frees publishers and client."""
         self._node.destroy_client(self._registers)
+        self._node.destroy_client(self._info)
         self._node.destroy_lifecycle_publisher(self._arm)
         self._node.destroy_lifecycle_publisher(self._single)
 
@@ -150,7 +161,18 @@ class XsBackend:
     def _answered(self, question: Question, future: Any) -> None:
         if future.exception() is None and not future.cancelled():
             self._pending = None
-            self._motors.answer(question, list(future.result().values))
+            values = list(future.result().values)
+            self._motors.answer(question, values)
+            ours = time.monotonic() - self._last < _OURS_S
+            if ours and question.register == xs_driver.OPERATING_MODE and values == [_VELOCITY]:
+                arm = RobotInfo.Request(cmd_type="group", name=xs_driver.ARM_GROUP)
+                self._info.call_async(arm).add_done_callback(self._end_speeds)
+
+    def _end_speeds(self, future: Any) -> None:
+        """Ends what the driver has made of our positions where it takes them for speeds."""
+        if future.exception() is None and future.result().mode == xs_driver.VELOCITY:
+            zeros = [0.0] * len(self._order)
+            self._arm.publish(JointGroupCommand(name=xs_driver.ARM_GROUP, cmd=zeros))
 
     def _dead_joint(self, now: float, measured: JointMeasurement | None, sent: bool) -> str:
         if not sent or measured is None:

@@ -20,7 +20,7 @@ from xvla_ros.arm.xs_motors import MotorWatch, Question
 from xvla_ros.nodes.backends.base import BackendError
 from xvla_ros.parameters.xs import XsParams
 
-GET_REGISTERS = "get_motor_registers"
+GET_INFO, GET_REGISTERS = "get_robot_info", "get_motor_registers"
 # The driver changes seven motors' mode one by one, each within tens of milliseconds.
 _ANSWER_S = 5.0
 _GRIPPER_MS = (300, 100)
@@ -46,9 +46,7 @@ class Services:
 
     def info(self, kind: str, name: str) -> xs_driver.RobotInfo:
         """What get_robot_info says about a `group` or a `single`."""
-        answer = self._call(
-            RobotInfo, "get_robot_info", RobotInfo.Request(cmd_type=kind, name=name)
-        )
+        answer = self._call(RobotInfo, GET_INFO, RobotInfo.Request(cmd_type=kind, name=name))
         return xs_driver.RobotInfo(
             answer.mode,
             answer.profile_type,
