@@ -87,6 +87,7 @@ def test_motion_that_goes_on_has_a_step_at_a_seam_but_no_velocity_step():
     reached = commanded(first, 1.02)
     figures = traced("timestamp", first, moving(reached, 0.1, 1.0, 2), seconds=1.4).figures()
     assert figures.seam_mm == pytest.approx((0.0, 2.0), abs=0.02)
+    assert figures.step_mm == pytest.approx(2.0, abs=0.02)
     assert figures.seam_velocity_mm == pytest.approx((0.0, 0.0), abs=0.02)
     # One that turns round in the middle of a period: 1 mm on and 1 mm back.
     between = reached - 0.001

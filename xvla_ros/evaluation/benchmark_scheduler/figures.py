@@ -40,6 +40,10 @@ class Figures:
     """Velocity step of each seam, mm per tick."""
     seam_velocity_rad: tuple[float, ...]
     """The same of the angular velocity, rad per tick."""
+    step_mm: float
+    """Largest step anywhere else, before any limit: what the motion itself asks for."""
+    step_rad: float
+    """The same of the rotation."""
     jerk_rms: float
     """Of the commanded position from the first motion on, m/s^3."""
     idle_s: float
@@ -88,7 +92,12 @@ class FiguresProbe:
             raise RuntimeError("no episode has been run")
         periods = self._scheduler.periods
         known = pairwise([_REST, *periods])
-        seams = [(a, b) for a, b in known if b.sequence not in (0, a.sequence)]
+        seams, others = [], [_NO_STEP]
+        for a, b in known:
+            if b.sequence in (0, a.sequence):
+                others.append(b.asked)
+            else:
+                seams.append((a, b))
         errors = np.array(self._tracking).reshape(-1, 2)
         begun = next((i for i, p in enumerate(periods) if p.executing), len(periods))
         idle = [not p.executing for p in periods[begun:]]
@@ -98,6 +107,8 @@ class FiguresProbe:
             seam_rad=_sizes([b.asked.angular for _, b in seams]),
             seam_velocity_mm=_sizes([1e3 * (b.asked.linear - a.given.linear) for a, b in seams]),
             seam_velocity_rad=_sizes([b.asked.angular - a.given.angular for a, b in seams]),
+            step_mm=max(_sizes([1e3 * step.linear for step in others])),
+            step_rad=max(_sizes([step.angular for step in others])),
             jerk_rms=_jerk(periods[begun:], period),
             idle_s=round(sum(idle) * period, _DECIMALS),
             idle_fraction=round(float(np.mean(idle)) if idle else 0.0, _DECIMALS),

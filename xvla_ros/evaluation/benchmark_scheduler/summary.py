@@ -20,7 +20,16 @@ from xvla_ros.geometry import Array
 SCHEMA = "xvla_ros.benchmark_scheduler/1"
 SEAMS = ("seam_mm", "seam_rad", "seam_velocity_mm", "seam_velocity_rad")
 PER_EPISODE = (
-    *("jerk_rms", "idle_s", "idle_fraction", "tracking_mm", "tracking_rad", "reaction_s"),
+    *(
+        "step_mm",
+        "step_rad",
+        "jerk_rms",
+        "idle_s",
+        "idle_fraction",
+        "tracking_mm",
+        "tracking_rad",
+        "reaction_s",
+    ),
     *("chunks", "refused", "limited"),
 )
 

@@ -71,6 +71,7 @@ def _wanted(
         for title, text in (
             ("largest step at a seam, mm and rad per tick", _largest("seam")),
             ("largest velocity step at a seam, mm and rad per tick", _largest("seam_velocity")),
+            ("largest step elsewhere, mm and rad per tick", _largest("step")),
             ("idle after the first chunk, mean", _idle),
         ):
             yield f"{first}, {condition}: {title}", first, condition, text
