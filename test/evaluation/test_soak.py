@@ -12,9 +12,10 @@ from xvla_ros import cli
 from xvla_ros.arm import constants
 from xvla_ros.arm.kinematics import WidowX250s
 from xvla_ros.evaluation.soak import trouble
+from xvla_ros.evaluation.soak.journal import Journal
 from xvla_ros.evaluation.soak.judge import Judge
 from xvla_ros.evaluation.soak.run import play, to_dict
-from xvla_ros.evaluation.soak.sequence import Sequence
+from xvla_ros.evaluation.soak.sequence import Outcome, Sequence
 from xvla_ros.geometry import Pose, so3_exp
 from xvla_ros.scheduler.arm_io import ArmCommand
 from xvla_ros.scheduler.params import STRATEGIES, ExecutorParams, SchedulerParams
@@ -150,3 +151,26 @@ def test_the_command_writes_what_came_of_it(tmp_path, capsys):
     assert result["through_limits_and_kinematics"] == 6
     assert {"numpy", "xvla_ros"} <= result["versions"].keys()
     assert "0 out of bounds" in capsys.readouterr().out
+
+
+def test_a_run_that_was_ended_goes_on_where_it_was(tmp_path, monkeypatch):
+    path = tmp_path / "sequences.jsonl"
+    journal = Journal(path)
+    journal.add(0, 6, play(0, 6))
+    journal.add(6, 6, play(6, 6))
+    # The end came while a line was being written.
+    path.write_text(path.read_text() + '{"first": 12, "cou')
+    again = Journal(path)
+    assert set(again.blocks) == {(0, 6), (6, 6)}
+    again.add(12, 6, again.blocks[0, 6])
+    assert set(Journal(path).blocks) == {(0, 6), (6, 6), (12, 6)}
+    del again.blocks[12, 6]
+    whole = Outcome()
+    for outcome in again.blocks.values():
+        whole.add(outcome)
+    assert to_dict(whole, 0, 12) == to_dict(play(0, 12), 0, 12)
+
+    assert Journal(path, fresh=True).blocks == {}
+    journal.add(0, 6, again.blocks[0, 6])
+    monkeypatch.setattr("xvla_ros.evaluation.soak.journal.versions", lambda: {"numpy": "0.1"})
+    assert Journal(path).blocks == {}

@@ -15,7 +15,7 @@ from xvla_ros.scheduler.params import STRATEGIES, SchedulerParams
 from xvla_ros.scheduler.setpoint import SchedulerState
 
 seeds = st.integers(0, 2**32 - 1)
-some = settings(max_examples=18, deadline=None, derandomize=True)
+some = settings(max_examples=12, deadline=None, derandomize=True)
 SMOOTH = ("anchor_fade", "crossfade", "ensemble", "inpaint")
 any_strategy = st.sampled_from(STRATEGIES)
 asynchronous = st.sampled_from([name for name in STRATEGIES if name != "sync"])

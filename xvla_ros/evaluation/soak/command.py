@@ -25,7 +25,8 @@ def add_parser(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         "sequences",
         help="random chunk sequences, every command against its bounds",
         description="Plays random chunk sequences to the whole command tick in simulated time; "
-        "exit code 1 if any command was out of bounds.",
+        "exit code 1 if any command was out of bounds. A run that was ended goes on where it was "
+        "when the same command is given again.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -34,6 +35,7 @@ def add_parser(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     add("--seed", type=int, default=0, help="of the first sequence (0)")
     add("--jobs", type=int, help="processes; default: one per core")
     add("--out", type=Path, default=Path("out/sequences.json"), help="result file")
+    add("--fresh", action="store_true", help="forget what an ended run has left beside it")
     parser.set_defaults(run=run)
 
 
@@ -42,6 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
     from xvla_ros.errors import UsageError
     from xvla_ros.evaluation.result import write_json
     from xvla_ros.evaluation.soak import run as soak
+    from xvla_ros.evaluation.soak.journal import Journal
 
     if arguments.sequences < 1 or arguments.seed < 0:
         raise UsageError("--sequences must be at least 1, and --seed at least 0")
@@ -55,8 +58,8 @@ def run(arguments: argparse.Namespace) -> int:
             shown = percent
             print(f"{done} of {arguments.sequences} sequences", flush=True)
 
-    result = soak.run(arguments.seed, arguments.sequences, jobs, progress)
-    arguments.out.parent.mkdir(parents=True, exist_ok=True)
+    journal = Journal(arguments.out.with_suffix(".jsonl"), fresh=arguments.fresh)
+    result = soak.run(arguments.seed, arguments.sequences, jobs, journal, progress)
     write_json(arguments.out, result)
     worst = max(result["worst_fraction_of_bound"].values(), default=0.0)
     print(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from multiprocessing import get_context
 from typing import Any
 
 from xvla_ros.evaluation.result import versions
+from xvla_ros.evaluation.soak.journal import Journal
 from xvla_ros.evaluation.soak.sequence import SECONDS, Outcome, Sequence
 from xvla_ros.scheduler.params import STRATEGIES
 
@@ -28,34 +29,41 @@ def play(first: int, count: int) -> Outcome:
     return total
 
 
-def run(first: int, count: int, jobs: int, progress: Progress | None = None) -> dict[str, Any]:
+def run(
+    first: int, count: int, jobs: int, journal: Journal, progress: Progress | None = None
+) -> dict[str, Any]:
     """Plays the sequences of `count` seeds and says what came of them, for JSON.
 
     Args:
         first: seed of the first sequence.
         count: number of sequences.
         jobs: processes.
+        journal: has what was played before, and gets what is played.
         progress: called in this process.
     """
-    total, done = Outcome(), 0
+    blocks = [
+        (start, min(_BLOCK, first + count - start)) for start in range(first, first + count, _BLOCK)
+    ]
+    todo = [block for block in blocks if block not in journal.blocks]
+    done = count - sum(size for _, size in todo)
     context = get_context("spawn")
     with ProcessPoolExecutor(jobs, context, signal.signal, (signal.SIGINT, signal.SIG_IGN)) as pool:
-        sizes: dict[Future[Outcome], int] = {}
-        for start in range(first, first + count, _BLOCK):
-            size = min(_BLOCK, first + count - start)
-            sizes[pool.submit(play, start, size)] = size
+        futures = {pool.submit(play, *block): block for block in todo}
         try:
-            left = set(sizes)
+            left = set(futures)
             while left:
                 ready, left = wait(left, return_when=FIRST_COMPLETED)
                 for future in ready:
-                    total.add(future.result())
-                    done += sizes[future]
+                    journal.add(*futures[future], future.result())
+                    done += futures[future][1]
                     if progress is not None:
                         progress(done)
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
+    total = Outcome()
+    for block in blocks:
+        total.add(journal.blocks[block])
     return to_dict(total, first, count)
 
 
