@@ -168,6 +168,12 @@ def test_a_clock_that_jumps_back_makes_the_arm_hold_without_a_burst(ros, make_ri
     policy.paused = False
     rig.wait_moving()
     rig.assert_continuous(count - 50)
+    # Ten seconds forwards are a pause that was missed, and no reason for a burst either.
+    clock.offset += 10.0
+    count = len(rig.robot.commands)
+    rig.wait_for(lambda: len(rig.robot.commands) > count + 25, what="commands")
+    rig.wait_moving()
+    rig.assert_continuous(count - 50)
 
 
 def test_joint_names_in_another_order_are_the_same_arm(rig):
