@@ -77,11 +77,13 @@ class ArmCommander:
         if step.blocked:
             self._rest_at(" and ".join(sorted(acted)))
         elif self._scheduler.executing:
-            self.barrier = ""
             ahead = self._barrier_ahead(advance, step.joints)
             if ahead is not None:
                 acted = acted | {ahead}
                 self._rest_at(ahead)
+            elif not advance.rate.resting:
+                # While it comes to rest the reason for it remains.
+                self.barrier = ""
         self.counts.update(acted)
         return setpoint, acted
 
