@@ -78,6 +78,23 @@ def test_the_policy_sees_the_frame_of_its_stamp_main_view_first(evaluated, datas
             assert np.abs(view.astype(int) - expected).max() <= 7
 
 
+def test_a_camera_that_an_episode_did_not_have_is_masked_there(datasets, turner, tmp_path):
+    root = datasets.write_v21(tmp_path / "data")
+    absent = sorted(datasets.CAMERAS)[1]
+    black = [np.zeros((48, 64, 3), np.uint8)] * datasets.LENGTHS[1]
+    datasets.video(root / f"videos/chunk-000/{absent}/episode_000001.mp4", black)
+    policy = turner.Turner(**STILL)
+    entry, rows = turner.evaluate(root, policy, policy_rate_hz=RATE)
+    assert entry["status"] == "complete"
+    (warning,) = entry["warnings"]
+    assert warning.startswith(f"{absent}: black in 1 of 2 episodes")
+    assert len(policy.seen) == sum(datasets.LENGTHS)
+    there = [seen.images[1] is not None for seen in policy.seen]
+    assert there == [True] * datasets.LENGTHS[0] + [False] * datasets.LENGTHS[1]
+    own = [row for row in rows if row["method"] == "policy"]
+    assert own[-1]["view_log_ns"][1] == 0
+
+
 def test_pictures_for_the_report_are_found_again(evaluated, datasets):
     entry, rows, _ = evaluated
     row = rows[4]

@@ -30,6 +30,8 @@ from xvla_ros.observation import Limits
 # A stamp of zero means that there is none.
 _START_NS = 1_000_000_000
 _TASK = "task_index"
+# BridgeData's conversions fill the place of a camera that an episode did not have with zeros.
+_BLACK = 8
 _NAMED_EPISODES = 10
 _NAMED_REASONS = 10
 
@@ -55,9 +57,11 @@ class LeRobotRecording:
         self._videos = {view.topic: VideoFrames(dataset) for view in views}
         self._skipped: dict[str, list[int]] = {}
         self._frames: Counter[bool] = Counter()
+        self._dark: Counter[str] = Counter()
         own = (check_feature(dataset.features), _robot(dataset))
         self._notes = [*(note for note in own if note), *notes]
-        self.views = tuple(views)
+        # A camera that an episode did not have is masked, not awaited; the main one must be there.
+        self.views = (*views[:1], *(replace(view, required=False) for view in views[1:]))
         self.joints_topic = STATE
         self.first_instruction = ""
         self.start_ns = _START_NS
@@ -79,7 +83,13 @@ class LeRobotRecording:
         unreachable = (
             f"{STATE}: {bad} of {every} cannot be reached by a WidowX 250S and are left out"
         )
-        return [*self._notes, *([unreachable] if bad else []), *self.skipped]
+        episodes = len(self._dataset.episodes)
+        dark = [
+            f"{topic}: black in {count} of {episodes} episodes: the camera was not there, and the "
+            "policy is not shown it"
+            for topic, count in sorted(self._dark.items())
+        ]
+        return [*self._notes, *([unreachable] if bad else []), *dark, *self.skipped]
 
     def events(self) -> Iterator[Event]:
         """Everything that happens, in order of time."""
@@ -111,9 +121,10 @@ class LeRobotRecording:
             else:
                 clip = episode.clips[view.topic]
                 decoders[view.topic] = partial(self._videos[view.topic].frame, clip)
-            if episode.length:
-                # A file that is missing, or of an unknown codec, is told once for the episode.
-                decoders[view.topic](0)
+            # A file that is missing, or of an unknown codec, is told once for the episode.
+            if episode.length and decoders[view.topic](0).max() <= _BLACK:
+                self._dark[view.topic] += 1
+                del decoders[view.topic]
         return rows, decoders
 
     def _play(
@@ -139,9 +150,11 @@ class LeRobotRecording:
                 # Its pictures belong to a pose that nobody knows.
                 continue
             yield JointsSeen(time, time, NAMES, joints)
-            for view in self.views:
-                image = StoredImage(stamp_ns, stamp_ns, partial(decoders[view.topic], number))
-                yield ImageSeen(time, view.slot, time, image)
+            # The main view last: with it the observation is complete.
+            for view in reversed(self.views):
+                if view.topic in decoders:
+                    image = StoredImage(stamp_ns, stamp_ns, partial(decoders[view.topic], number))
+                    yield ImageSeen(time, view.slot, time, image)
 
     def _instruction(self, episode: EpisodeFiles, rows: dict[str, list[Any]], number: int) -> str:
         task = rows[_TASK][number] if _TASK in rows else None
