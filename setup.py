@@ -19,7 +19,7 @@ def manifest(tag: str) -> str:
 
 EXTRAS = {
     # Running a checkpoint. On Ascend, torch and torch_npu are chosen as a pair instead.
-    "policy": ["torch>=2.5", "safetensors>=0.4", "tokenizers>=0.20", "Pillow>=10"],
+    "policy": ["torch>=2.5", "safetensors>=0.4", "tokenizers>=0.20", "Pillow>=10", "tqdm>=4.66"],
     "sim": ["mujoco>=3.2"],
     "eval": [
         "rosbags>=0.10",

@@ -104,7 +104,7 @@ def test_every_shard_has_to_be_listed(sharded) -> None:
 
 
 def test_what_lies_beside_the_weights_is_found(folder) -> None:
-    assert "nothing says which SHA-256" in refusal(folder)
+    assert "but nothing says which it should be" in refusal(folder)
 
     (folder / "model.safetensors.sha256").write_text(sha256(CONTENT))
     assert check(folder).endswith("model.safetensors.sha256")

@@ -14,6 +14,7 @@ import torch
 from xvla_ros import ee6d
 from xvla_ros.geometry import Pose, so3_exp
 from xvla_ros.model.checkpoint import CheckpointError, load_checkpoint, save_checkpoint
+from xvla_ros.model.conventions import Overrides
 from xvla_ros.model.davit import DaViT
 from xvla_ros.model.processor import Processor
 from xvla_ros.model.time_grid import uniform_grid
@@ -297,6 +298,32 @@ def test_a_network_with_a_longer_state_gets_zeros_there(make, folder) -> None:
     save_checkpoint(XVLA(replace(make.SMALLEST, dim_proprio=32)), folder)
 
     assert load(folder).predict(observation()).raw.shape == (30, 20)
+
+
+def test_stated_conventions_hold_for_chunks(made) -> None:
+    stated = Overrides(step_dt=0.1, gripper_closed_is_one=False, close_above=0.9, open_below=0.1)
+    policy = load(made, overrides=stated)
+    prediction = policy.predict(observation())
+
+    assert (policy.step_dt, policy.gripper_threshold, policy.open_below) == (0.1, 0.9, 0.1)
+    assert np.allclose(prediction.gripper, 1.0 - prediction.raw[:, 9])
+    assert "stated by parameters: step_dt" in policy.conventions
+
+
+def test_an_action_mode_that_is_stated_is_the_one_that_is_run(folder) -> None:
+    plain = load(folder).predict(observation()).raw
+    edit(folder, "config.json", action_mode="auto")
+    stated = load(folder, overrides=Overrides(action_mode="ee6d"))
+
+    assert np.array_equal(stated.predict(observation()).raw, plain)
+
+
+def test_weights_with_another_hash_than_the_given_one_are_refused(made) -> None:
+    digest = hashlib.sha256((made / "model.safetensors").read_bytes()).hexdigest()
+
+    assert load(made, sha256=digest).model_hash == digest
+    with pytest.raises(CheckpointError, match=f"SHA-256 is {digest}, but the given hash says 00"):
+        load(made, sha256="0" * 64)
 
 
 def test_warm_up_runs_the_network(made) -> None:

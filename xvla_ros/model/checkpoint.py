@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CheckpointError",
+    "empty_network",
     "load_checkpoint",
     "save_checkpoint",
     "tensor_faults",
@@ -71,7 +72,7 @@ def load_checkpoint(
     """
     folder = Path(folder)
     config = XVLAConfig.from_folder(folder) if config is None else config
-    model = _empty(config)
+    model = empty_network(config)
     files = weight_files(folder)
     stored = stored_tensors(files)
     faults = tensor_faults(model, stored, files)
@@ -160,7 +161,7 @@ def _known_buffers(config: XVLAConfig) -> dict[str, Tensor]:
     }
 
 
-def _empty(config: XVLAConfig) -> XVLA:
+def empty_network(config: XVLAConfig) -> XVLA:
     """The network of a configuration, on the meta device."""
     with torch.device("meta"), _Unfilled():
         return XVLA(config)

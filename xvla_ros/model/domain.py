@@ -27,6 +27,9 @@ Array = NDArray[np.float64]
 Matrix = tuple[tuple[float, float, float], ...]
 
 DOMAINS_FILE = "domains.json"
+WIDOWX = "a WidowX"
+PUBLISHED_STEPS = 30
+"""Actions of a chunk of the published checkpoints, which the steps of the built-in table assume."""
 _IDENTITY: Matrix = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
 # Ry(+90 deg): BridgeData states are zero when the gripper points straight down
 # (rail-berkeley/bridge_data_robot, widowx_controller and transformation_utils).
@@ -53,6 +56,8 @@ class Domain:
     """Probability of closed above which the gripper closes."""
     open_below: float = 0.5
     """Probability of closed below which the gripper opens."""
+    robot: str = WIDOWX
+    """What the data was recorded on; said to the user, used for nothing."""
 
     def __post_init__(self) -> None:
         d = np.asarray(self.ee_from_state, dtype=np.float64)
@@ -123,13 +128,35 @@ BRIDGE = Domain(
 )
 _BUILT_IN = (
     BRIDGE,
-    Domain(1, "RT1", 10.0 / 30.0, close_above=0.25, open_below=0.25),
-    Domain(2, "Calvin", 1.0 / 30.0, close_above=0.8, open_below=0.8),
-    Domain(3, "libero", 1.0 / 30.0, rotation_layout="contiguous"),
+    Domain(
+        1,
+        "RT1",
+        10.0 / 30.0,
+        close_above=0.25,
+        open_below=0.25,
+        robot="Google's mobile manipulator",
+    ),
+    Domain(2, "Calvin", 1.0 / 30.0, close_above=0.8, open_below=0.8, robot="a simulated Panda"),
+    Domain(3, "libero", 1.0 / 30.0, rotation_layout="contiguous", robot="a simulated Panda"),
     Domain(4, "widowx-air", 5.0 / 30.0),
-    Domain(5, "AIR-AGILEX-HQ", 2.0 / 30.0),
-    Domain(6, "robotwin2", 1.0 / 30.0),
+    Domain(5, "AIR-AGILEX-HQ", 2.0 / 30.0, robot="two arms of an Agilex"),
+    Domain(6, "robotwin2", 1.0 / 30.0, robot="two simulated arms"),
 )
+# Published numbers without published conventions (X-VLA, datasets/domain_config.py).
+_NAMES = {
+    7: "robocasa-human",
+    8: "VLABench",
+    9: "AGIBOT-challenge",
+    10: "AIR-AGILEX",
+    11: "robomind-franka",
+    12: "robomind-ur",
+    13: "Droid-Left",
+    14: "Droid-Right",
+    15: "AGIBOT",
+    16: "robomind-agilex",
+    17: "robomind-franka-dual",
+    18: "AIRBOT",
+}
 
 
 def load_domains(folder: str | Path) -> dict[int, Domain]:
@@ -165,8 +192,9 @@ def find_domain(folder: str | Path, domain_id: int) -> Domain:
     """
     table = load_domains(folder)
     if domain_id not in table:
+        name = f" ({_NAMES[domain_id]})" if domain_id in _NAMES else ""
         raise DomainError(
-            f"domain {domain_id} has no conventions; known: "
+            f"domain {domain_id}{name} has no conventions; known: "
             f"{', '.join(f'{d.id} {d.name}' for d in table.values())}. "
             f"Describe it in {Path(folder) / DOMAINS_FILE}"
         )
@@ -202,6 +230,7 @@ def _value(key: str, value: Any) -> Any:
         "id": int,
         "name": str,
         "rotation_layout": str,
+        "robot": str,
         "gripper_closed_is_one": bool,
     }
     kind = kinds.get(key, (int, float))

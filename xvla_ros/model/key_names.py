@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 SHARED_EMBEDDING = "vlm.language_model.model.shared.weight"
@@ -59,3 +60,12 @@ def own_name(key: str) -> OwnName:
         if count:
             return OwnName(renamed)
     return OwnName(key)
+
+
+def layout(keys: Iterable[str]) -> str:
+    """Whose names the keys of a file are, in words."""
+    listed = list(keys)
+    if any("multi_modal_projector" in key for key in listed):
+        return "LeRobot's names (with Florence-2 of transformers)"
+    prefixed = sum(key.startswith(_PREFIX) for key in listed)
+    return "LeRobot's names" if prefixed * 2 > len(listed) else "X-VLA's names"

@@ -112,8 +112,8 @@ def _expected(
         if len(noted) == len(found.files):
             return "the record of its download", noted
         raise CheckpointError(
-            f"{folder}: nothing says which SHA-256 the weights should have; give it, or put a "
-            f"{SUMS_FILE} there"
+            f"{folder}: SHA-256 of the weights is {found.whole}, but nothing says which it should "
+            f"be; give it, or put a {SUMS_FILE} there"
         )
     text = str(expected).strip().lower()
     if _HEX.fullmatch(text):

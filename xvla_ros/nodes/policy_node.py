@@ -36,7 +36,7 @@ from xvla_ros.runtime.device import DeviceError
 from xvla_ros.runtime.observer import Frames
 
 if TYPE_CHECKING:
-    from xvla_ros.runtime.policy import Policy
+    from xvla_ros.runtime.policy import LocalPolicy
 
 _WATCH_S = 0.05
 _STATUS_S = 0.5
@@ -58,7 +58,7 @@ class PolicyNode(LifecycleNode):
     def __init__(self, **options: Any) -> None:
         super().__init__(names.POLICY_NODE, **options)
         self._worker: InferenceWorker | None = None
-        self._policy: Policy | None = None
+        self._policy: LocalPolicy | None = None
         self._loop: PolicyLoop | None = None
         self._model_values: Values | None = None
         values = self._values = declare(
@@ -110,6 +110,9 @@ class PolicyNode(LifecycleNode):
         )
         # With device auto it also tells why this one was chosen.
         self.get_logger().info(f"device: {policy.device_description}")
+        self.get_logger().info(f"checkpoint: {policy.conventions}")
+        for doubt in policy.doubts:
+            self.get_logger().warning(f"checkpoint: {doubt}")
         self.get_logger().info(
             f"model {values['model_path']} ({policy.model_hash[:12]}) on {policy.device}, "
             f"domain {policy.domain_id}, {len(policy.time_grid)} steps, {policy.approximation}: "
@@ -269,7 +272,7 @@ class PolicyNode(LifecycleNode):
             self._tasks.feedback(assessment)
 
 
-def _load(values: Values) -> Policy:
+def _load(values: Values) -> LocalPolicy:
     """Loads the model, and torch with it, in the calling thread."""
     from xvla_ros.runtime.policy import load_policy
 

@@ -11,6 +11,7 @@ from typing import Any
 from xvla_ros import names
 from xvla_ros.model.time_grid import DEFAULT_STEPS, check_grid
 from xvla_ros.observation import Limits, ViewSpec
+from xvla_ros.parameters import checkpoint
 from xvla_ros.parameters.parameter import Parameter, Value, Values
 from xvla_ros.runtime.options import DTYPES, IMAGES, QUANTIZATIONS
 from xvla_ros.runtime.proprio import SOURCES, ProprioParams
@@ -122,6 +123,7 @@ MODEL_PARAMETERS: tuple[Parameter, ...] = (
         minimum=0,
         maximum=512,
     ),
+    *checkpoint.CHECKPOINT_PARAMETERS,
 )
 """What the model is loaded with."""
 
@@ -293,7 +295,9 @@ def load_options(values: Values) -> dict[str, Any]:
         "domain_id": None if domain_id < 0 else domain_id,
         "steps": steps,
         "threads": int(number(values["threads"])) or None,
-        "views": SLOTS,
+        "views": int(number(values["checkpoint.view_slots"])),
+        "overrides": checkpoint.overrides(values),
+        "sha256": str(values["checkpoint.sha256"]),
     }
 
 

@@ -10,8 +10,11 @@ import platform
 import resource
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
+
+from xvla_ros.runtime import model_report
+from xvla_ros.runtime.check import Check, Problem
 
 # Bytes of shared memory: 8 MiB for a process that publishes images, as config/fastdds_images.xml
 # says, and half a MiB for every other one.
@@ -19,21 +22,16 @@ _SHM_WANTED = 16 << 20
 _CAP_SYS_NICE = 23
 _RMW = "import rclpy; print(rclpy.get_rmw_implementation_identifier())"
 
-Check = Callable[[], str]
-
-
-class _Problem(Exception):
-    """What a check found wrong."""
-
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Adds `xvla doctor`."""
     parser = subparsers.add_parser(
         "doctor",
-        description="Reports what this machine offers. Ends with 2 when something is wrong.",
+        description="Reports what this machine offers, and what a model folder holds: one line "
+        "each, with the mend where something is wrong. Ends with 0 when all is well, else with 2.",
     )
     parser.add_argument("--device", default="auto", help="npu[:i] | cuda[:i] | cpu | auto")
-    parser.add_argument("--model", type=Path, help="model folder to look at")
+    model_report.add_arguments(parser)
     parser.set_defaults(run=run)
 
 
@@ -50,12 +48,12 @@ def run(arguments: argparse.Namespace) -> int:
         "priority": _priority,
     }
     if arguments.model is not None:
-        checks["model"] = lambda: _model(arguments.model)
+        checks |= model_report.checks(arguments)
     sound = True
     for name, check in checks.items():
         try:
             text, mark = check(), "ok"
-        except _Problem as problem:
+        except Problem as problem:
             text, mark, sound = str(problem), "WRONG", False
         print(f"{mark:5}  {name:13}  {text}", flush=True)
     return 0 if sound else 2
@@ -77,14 +75,14 @@ def _ros() -> str:
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     if done.returncode != 0:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        raise _Problem(f"{origin or 'no ROS 2'}: {last} (source the setup.bash of ROS 2)")
+        raise Problem(f"{origin or 'no ROS 2'}: {last} (source the setup.bash of ROS 2)")
     domain = os.environ.get("ROS_DOMAIN_ID", "0")
     return f"{origin or 'unknown distribution'}, {done.stdout.strip()}, domain {domain}"
 
 
 def _messages() -> str:
     if importlib.util.find_spec("xvla_ros.msg") is None:
-        raise _Problem("xvla_ros.msg is not built (colcon build, then source the workspace)")
+        raise Problem("xvla_ros.msg is not built (colcon build, then source the workspace)")
     return "xvla_ros.msg found"
 
 
@@ -99,9 +97,9 @@ def _device(spec: str) -> str:
     try:
         return resolve_device(spec).describe()
     except ImportError as error:
-        raise _Problem(f"{error} (pip install 'xvla-ros[policy]')") from error
+        raise Problem(f"{error} (pip install 'xvla-ros[policy]')") from error
     except DeviceError as error:
-        raise _Problem(str(error)) from error
+        raise Problem(str(error)) from error
 
 
 def _shared_memory() -> str:
@@ -109,11 +107,11 @@ def _shared_memory() -> str:
     try:
         status = os.statvfs("/dev/shm")
     except OSError as error:
-        raise _Problem(f"/dev/shm: {error.strerror}; images will be lost") from error
+        raise Problem(f"/dev/shm: {error.strerror}; images will be lost") from error
     size, free = (n * status.f_frsize for n in (status.f_blocks, status.f_bavail))
     text = f"/dev/shm {size >> 20} MiB, {free >> 20} MiB free"
     if free < _SHM_WANTED:
-        raise _Problem(f"{text}; images will be lost (containers: --shm-size=256m)")
+        raise Problem(f"{text}; images will be lost (containers: --shm-size=256m)")
     return text
 
 
@@ -131,27 +129,3 @@ def _priorities() -> Iterator[str]:
     if resource.getrlimit(resource.RLIMIT_NICE)[1] >= 35:
         yield "nice -15 (nice limit)"
     yield "normal only: commands jitter while inference is busy (raise the rtprio limit to 20)"
-
-
-def _model(folder: Path) -> str:
-    from xvla_ros.model.config import XVLAConfig
-    from xvla_ros.model.domain import load_domains
-    from xvla_ros.model.errors import CheckpointError
-
-    try:
-        from xvla_ros.model.processor import Processor
-
-        config = XVLAConfig.from_folder(folder)
-        processor = Processor.from_folder(folder, config.text_length)
-        domains = load_domains(folder)
-    except ImportError as error:
-        raise _Problem(f"{error} (pip install 'xvla-ros[policy]')") from error
-    except CheckpointError as error:
-        raise _Problem(str(error)) from error
-    weights = sum(path.stat().st_size for path in folder.glob("*.safetensors"))
-    if weights == 0:
-        raise _Problem(f"{folder}: no *.safetensors file")
-    return (
-        f"{folder}: {weights / 1e6:.1f} MB of weights, {config.action_mode}, horizon "
-        f"{config.num_actions}, images {processor.image_size} px, domains {sorted(domains)}"
-    )

@@ -18,14 +18,17 @@ from numpy.typing import NDArray
 
 from xvla_ros import ee6d
 from xvla_ros.geometry import Pose
-from xvla_ros.model.checkpoint import CheckpointError, load_checkpoint
-from xvla_ros.model.config import CONFIG_FILE, VIEWS, XVLAConfig
-from xvla_ros.model.domain import BRIDGE, Domain, find_domain
-from xvla_ros.model.prepare import prepare
-from xvla_ros.model.processor import PREPROCESSOR_FILE, TOKENIZER_FILE, Processor
+    model = load_checkpoint(folder, target.torch_device, options.torch_dtype, config)
+    if target.kind == "cpu":
+        prepare(model, int8=options.quantize == "int8")
+    elif options.quantize != "none":
+        raise ValueError(f"quantize: {options.quantize} works on the CPU only, not on {device}")
+    if sha256:
+        digest.result()
+    return LocalPolicy(model, processor, conventions, target, options, digest)
 from xvla_ros.model.sampler import Guide
 from xvla_ros.model.time_grid import DEFAULT_STEPS
-from xvla_ros.model.weights_hash import weights_hash
+from xvla_ros.model.weights_hash import check_hash, hash_weights
 from xvla_ros.model.xvla import XVLA
 from xvla_ros.runtime.context import ContextMaker
 from xvla_ros.runtime.device import Device, resolve_device
@@ -50,9 +53,6 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-# Action modes whose numbers are end-effector poses.
-_POSE_MODES = ("ee6d", "agibot_ee6d")
-
 
 class LocalPolicy:
     """A network in this process. One thread at a time may use it."""
@@ -61,11 +61,14 @@ class LocalPolicy:
         self,
         model: XVLA,
         processor: Processor,
-        domain: Domain,
+        conventions: Conventions,
         device: Device,
         options: RunOptions,
         model_hash: Future[str],
     ) -> None:
+        domain = conventions.domain
+        self.conventions = conventions.describe()
+        self.doubts = tuple(conventions.doubts())
         self.horizon = model.config.num_actions
         self.step_dt = domain.step_dt
         self.domain_id = domain.id
@@ -225,6 +228,8 @@ def load_policy(
     quantize: str = "none",
     images: str = EXACT,
     view_cache: bool = True,
+    overrides: Overrides | None = None,
+    sha256: str = "",
 ) -> LocalPolicy:
     """The policy of a model folder.
 
@@ -240,6 +245,8 @@ def load_policy(
         quantize: one of `options.QUANTIZATIONS`.
         images: one of `options.IMAGES`.
         view_cache: keeps the features of an image until its view has another.
+        overrides: conventions that the user states against the folder.
+        sha256: what the hash of the weights must be, as `weights_hash.check_hash` takes it.
 
     Raises:
         CheckpointError: a file of the folder is missing or wrong, or they do not fit together.
@@ -248,60 +255,31 @@ def load_policy(
     """
     folder = Path(folder)
     options = RunOptions(parse_steps(steps), dtype, quantize, images, views, view_cache)
-    config = XVLAConfig.from_folder(folder)
+    conventions = read_conventions(folder, domain_id, overrides, views)
+    config = conventions.config
     processor = Processor.from_folder(folder, config.text_length)
-    domain = find_domain(folder, BRIDGE.id if domain_id is None else domain_id)
-    _check_fit(folder, config, processor, domain, views)
+    check_fit(folder, config, processor, views)
     if threads is not None:
         torch.set_num_threads(threads)
     target = resolve_device(device)
     target.activate()
     # Hashing gigabytes takes seconds, which loading and warm-up need not wait for.
     pool = ThreadPoolExecutor(1, "weights-hash")
-    digest = pool.submit(weights_hash, folder)
+    digest = pool.submit(_checked_hash, folder, sha256)
     pool.shutdown(wait=False)
-    model = load_checkpoint(folder, target.torch_device, options.torch_dtype)
+    model = load_checkpoint(folder, target.torch_device, options.torch_dtype, config)
     if target.kind == "cpu":
         prepare(model, int8=options.quantize == "int8")
     elif options.quantize != "none":
         raise ValueError(f"quantize: {options.quantize} works on the CPU only, not on {device}")
-    return LocalPolicy(model, processor, domain, target, options, digest)
+    if sha256:
+        digest.result()
+    return LocalPolicy(model, processor, conventions, target, options, digest)
 
 
-def _check_fit(
-    folder: Path, config: XVLAConfig, processor: Processor, domain: Domain, views: int
-) -> None:
-    """Raises CheckpointError when the files of a folder are each right but do not fit."""
-    path = folder / CONFIG_FILE
-    if config.action_mode.lower() not in _POSE_MODES:
-        raise CheckpointError(
-            f"{path}: action_mode is {config.action_mode!r}, whose numbers are no end-effector "
-            f"poses; this package runs {' and '.join(_POSE_MODES)}"
-        )
-    if domain.id >= config.num_domains:
-        raise CheckpointError(
-            f"{path}: num_domains = {config.num_domains} leaves no domain {domain.id}"
-        )
-    if processor.vocab_size > config.text.vocab_size:
-        raise CheckpointError(
-            f"{folder / TOKENIZER_FILE}: {processor.vocab_size} tokens, but {path} has "
-            f"text_config.vocab_size = {config.text.vocab_size}"
-        )
-    grid = config.vision.grid(processor.image_size)
-    tokens = grid * grid + 1
-    where = f"{folder / PREPROCESSOR_FILE}: size {processor.image_size} gives {tokens} tokens"
-    for name, needed, limit in (
-        ("max_pos_embeddings", grid, config.vision.max_pos_embeddings),
-        (
-            "max_position_embeddings",
-            tokens + config.text_length,
-            config.text.max_position_embeddings,
-        ),
-        (
-            "max_len_seq",
-            config.num_actions + views * tokens + config.text_length,
-            config.max_len_seq,
-        ),
-    ):
-        if grid < 1 or needed > limit:
-            raise CheckpointError(f"{where} a view; {path} allows {name} = {limit} < {needed}")
+def _checked_hash(folder: Path, expected: str) -> str:
+    """The hash of the weights; raises CheckpointError if it is another than the expected one."""
+    found = hash_weights(folder)
+    if expected:
+        check_hash(folder, found, expected)
+    return found.whole
