@@ -21,7 +21,7 @@ from xvla_ros.model.time_grid import uniform_grid
 from xvla_ros.model.xvla import XVLA
 from xvla_ros.runtime.device import DeviceError
 from xvla_ros.runtime.interface import Prefix
-from xvla_ros.runtime.policy import Policy, PolicyInput, PredictionError, load_policy
+from xvla_ros.runtime.policy import LocalPolicy, PolicyInput, PredictionError, load_policy
 
 # R_ee = R_state @ D of BridgeData.
 D = np.array([[0.0, 0.0, 1.0], [0.0, 1.0, 0.0], [-1.0, 0.0, 0.0]])
@@ -56,7 +56,7 @@ def observation(**fields: Any) -> PolicyInput:
     return PolicyInput(**(given | fields))
 
 
-def load(folder, **options: Any) -> Policy:
+def load(folder, **options: Any) -> LocalPolicy:
     given: dict[str, Any] = {"device": "cpu", "threads": 1}
     return load_policy(folder, **(given | options))
 
