@@ -18,14 +18,12 @@ from numpy.typing import NDArray
 
 from xvla_ros import ee6d
 from xvla_ros.geometry import Pose
-    model = load_checkpoint(folder, target.torch_device, options.torch_dtype, config)
-    if target.kind == "cpu":
-        prepare(model, int8=options.quantize == "int8")
-    elif options.quantize != "none":
-        raise ValueError(f"quantize: {options.quantize} works on the CPU only, not on {device}")
-    if sha256:
-        digest.result()
-    return LocalPolicy(model, processor, conventions, target, options, digest)
+from xvla_ros.model.checkpoint import load_checkpoint
+from xvla_ros.model.config import VIEWS
+from xvla_ros.model.conventions import Conventions, Overrides, read_conventions
+from xvla_ros.model.fit import check_fit
+from xvla_ros.model.prepare import prepare
+from xvla_ros.model.processor import Processor
 from xvla_ros.model.sampler import Guide
 from xvla_ros.model.time_grid import DEFAULT_STEPS
 from xvla_ros.model.weights_hash import check_hash, hash_weights
