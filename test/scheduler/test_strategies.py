@@ -13,7 +13,7 @@ from xvla_ros.chunk import ChunkRefused
 from xvla_ros.scheduler.blending import Path
 from xvla_ros.scheduler.gripper import Ballot, GripperKnots, GripperVote
 from xvla_ros.scheduler.mixing import Crossfade, Ensemble
-from xvla_ros.scheduler.params import STRATEGIES, GripperParams, SchedulerParams
+from xvla_ros.scheduler.params import STRATEGIES, GripperParams, SchedulerParams, Strategy
 from xvla_ros.scheduler.setpoint import SchedulerState
 from xvla_ros.scheduler.strategies import Previous, Splice, strategy
 from xvla_ros.scheduler.trajectory import Trajectory
@@ -21,7 +21,7 @@ from xvla_ros.scheduler.trajectory import Trajectory
 seeds = st.integers(0, 2**32 - 1)
 few = settings(max_examples=8, deadline=None, derandomize=True)
 MIXING = ("crossfade", "ensemble")
-SMOOTH = ("anchor_fade", "crossfade", "ensemble", "inpaint")
+SMOOTH: tuple[Strategy, ...] = ("anchor_fade", "crossfade", "ensemble", "inpaint")
 
 
 def policy(kit, seed, *, speed=0.1, angular_speed=0.4, offset=0.01):
@@ -276,3 +276,30 @@ def test_the_gripper_closes_when_all_chunks_say_so(kit, name):
     assert len(changes) == 1
     # Step 5 is due after 1 s; starting from rest loses 0.15 s and the first latency 0.1 s.
     assert 0.9 <= got.times[changes[0]] <= 1.5
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_strategy_may_be_changed_between_any_two_chunks(kit, seed):
+    """A mixed path, an ensemble's members and its vote are no use to the next strategy."""
+    rng = np.random.default_rng(seed)
+    scheduler = kit.started()
+    names: list[Strategy] = []
+
+    def predict(stamp, commanded, sequence, epoch):
+        names.append(SMOOTH[rng.integers(len(SMOOTH))])
+        scheduler.params = SchedulerParams(strategy=names[-1])
+        return kit.line_chunk(
+            replace(commanded, position=commanded.position + rng.normal(scale=0.003, size=3)),
+            0.1 * np.array([np.cos(stamp), np.sin(stamp), 0.0]),
+            stamp=stamp,
+            gripper=rng.random(30),
+            sequence=sequence,
+            epoch=epoch,
+        )
+
+    got = kit.loop(scheduler, predict, lambda _: 0.1, 4.0, policy_period=0.2)
+    assert got.refused == []
+    assert len(set(names)) == len(SMOOTH)
+    assert scheduler.splice_step[0] <= 0.004
+    velocity = np.diff(got.positions, axis=0) / kit.PERIOD
+    assert np.linalg.norm(np.diff(velocity, axis=0), axis=1).max() <= 0.05
