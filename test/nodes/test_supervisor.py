@@ -93,3 +93,32 @@ def test_what_ignores_a_polite_request_is_ended_all_the_same(tmp_path, monkeypat
     while child.last_line() != "ready":
         assert child.running
     assert child.end() == -signal.SIGKILL
+
+
+OWNER = """
+import os, sys, time
+from pathlib import Path
+from xvla_ros import names
+from xvla_ros.nodes.bringup import Arguments, BringUp, describe
+from xvla_ros.nodes.supervisor import Supervisor
+
+plan = describe(Arguments())
+plan = BringUp((plan.process(names.SCHEDULER_NODE),), plan.transitions)
+with Supervisor(plan, Path(sys.argv[1])) as supervisor:
+    supervisor.wait_until_up(60.0)
+    print("pid", supervisor.child(names.SCHEDULER_NODE).pid, flush=True)
+    time.sleep(60.0)
+"""
+
+
+def test_nodes_end_in_order_when_whoever_started_them_is_killed(ros, tmp_path) -> None:
+    script = tmp_path / "owner.py"
+    script.write_text(OWNER)
+    owner = ros.spawn_script(script, str(tmp_path / "logs"))
+    ros.wait_for(lambda: "pid " in owner.output, 60.0, "the scheduler")
+    pid = int(owner.output.split("pid ")[1].split()[0])
+    assert alive(pid)
+    owner.kill()
+    ros.wait_for(lambda: not alive(pid), 20.0, "the scheduler's end")
+    log = (tmp_path / "logs" / f"{names.SCHEDULER_NODE}.log").read_text()
+    assert "Traceback" not in log

@@ -9,12 +9,18 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from xvla_ros.nodes.process import ENDS_WITH_INPUT
+
 # Each signal with the seconds that it is given: rclpy nodes end in order on the first.
 _ENDING = ((signal.SIGINT, 10.0), (signal.SIGTERM, 3.0), (signal.SIGKILL, 5.0))
 
 
 class Child:
-    """A process in a session of its own, so that a terminal's Ctrl-C reaches only its parent."""
+    """A process in a session of its own, so that a terminal's Ctrl-C reaches only its parent.
+
+    A node of this package ends in order when this process dies, however that happens: its standard
+    input ends then.
+    """
 
     def __init__(self, command: Sequence[str], log: Path, environment: Mapping[str, str]) -> None:
         """Starts the process; its output is appended to `log`."""
@@ -23,10 +29,10 @@ class Child:
         with log.open("ab") as output:
             self._popen = subprocess.Popen(
                 list(command),
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                env={**environment, "PYTHONUNBUFFERED": "1"},
+                env={**environment, "PYTHONUNBUFFERED": "1", ENDS_WITH_INPUT: "1"},
                 start_new_session=True,
             )
 

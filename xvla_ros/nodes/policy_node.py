@@ -20,7 +20,7 @@ from rclpy.parameter import Parameter as RosParameter
 from std_msgs.msg import String
 
 from xvla_ros import names
-from xvla_ros.msg import ActionChunk, PolicyStatus
+from xvla_ros.msg import ActionChunk, PolicyStatus, SchedulerStatus
 from xvla_ros.nodes import conversions as convert
 from xvla_ros.nodes import policy_report, process, qos
 from xvla_ros.nodes.inference_worker import InferenceWorker
@@ -75,6 +75,13 @@ class PolicyNode(LifecycleNode):
         )
         self._inputs = PolicyInputs(self, values, self._start)
         self._report = policy_report.Diagnostics(self._inputs)
+        self._stop = ""
+        self.create_subscription(
+            SchedulerStatus,
+            names.of(names.SCHEDULER_NODE, names.STATUS),
+            self._on_scheduler,
+            qos.STATUS,
+        )
         self.create_subscription(String, names.INSTRUCTION, self._on_instruction, qos.INSTRUCTION)
         self._tasks = TaskServer(self, self._task_refusal, self._begin_task, self._apply)
         period = 1.0 / parameters.number(values["policy_rate_hz"])
@@ -204,6 +211,10 @@ class PolicyNode(LifecycleNode):
 
     # Tasks.
 
+    def _on_scheduler(self, message: SchedulerStatus) -> None:
+        stopped = message.state == SchedulerStatus.STOPPED
+        self._stop = (message.message or "stopped") if stopped else ""
+
     def _task_refusal(self) -> str | None:
         return None if self.is_active else "the node is not active"
 
@@ -245,7 +256,7 @@ class PolicyNode(LifecycleNode):
         assessment = loop.assess(now)
         stalled, failed = faults(assessment)
         plan = self._inputs.proprio.plan(now)
-        progress = Progress(now, plan, 0, stalled, failed, assessment.message)
+        progress = Progress(now, plan, 0, stalled, failed, assessment.message, self._stop)
         self._tasks.update(progress, loop.sequence)
         self._tell(assessment, loop)
 

@@ -6,6 +6,7 @@ to stop, and the node's shutdown transition runs while its publishers still work
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
@@ -26,6 +27,9 @@ from rclpy.signals import SignalHandlerOptions
 from rclpy.utilities import try_shutdown
 
 from xvla_ros.nodes.parameters.declaration import Parameter, ParameterRefused, check_file
+
+ENDS_WITH_INPUT = "XVLA_ENDS_WITH_INPUT"
+"""Environment variable of a process that shall not outlive the one that holds its input."""
 
 EXIT_OK = 0
 EXIT_FAILED = 1
@@ -127,6 +131,8 @@ def _usage(name: str, error: Exception) -> int:
 
 def _stop_on_signals() -> threading.Event:
     stop = threading.Event()
+    if os.environ.get(ENDS_WITH_INPUT):
+        threading.Thread(target=_end_with_input, args=(stop,), daemon=True).start()
 
     def handler(_number: int, _frame: FrameType | None) -> None:
         stop.set()
@@ -134,6 +140,14 @@ def _stop_on_signals() -> threading.Event:
     signal.signal(signal.SIGINT, handler)
     signal.signal(signal.SIGTERM, handler)
     return stop
+
+
+def _end_with_input(stop: threading.Event) -> None:
+    """Asks to stop when nobody holds the other end of the standard input any more."""
+    # Not through sys.stdin, whose lock the interpreter would wait for at its end.
+    while os.read(0, 1):
+        pass
+    stop.set()
 
 
 def _guarded(spinning: Callable[[], None]) -> int:

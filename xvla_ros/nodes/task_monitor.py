@@ -56,6 +56,8 @@ class Progress:
     stalled: bool
     failed: bool
     message: str = ""
+    stop: str = ""
+    """What the scheduler says while a stop is latched; empty = none is."""
 
 
 class TaskMonitor:
@@ -98,11 +100,13 @@ class TaskMonitor:
         self._latest = now
 
     def _stopped(self, progress: Progress) -> Outcome | None:
-        """Another epoch than that of the first plan made after the start.
+        """A latched stop, or another epoch than that of the first plan made after the start.
 
         An older plan tells nothing: what began a new epoch before the start, as switching
         actuation on does, may be heard of only after it.
         """
+        if progress.stop:
+            return Outcome(End.STOPPED, f"the scheduler: {progress.stop}")
         plan = progress.plan
         if plan is None:
             return None

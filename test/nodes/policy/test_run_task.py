@@ -8,7 +8,8 @@ from rclpy.action import ActionClient
 
 from xvla_ros import names
 from xvla_ros.action import RunTask
-from xvla_ros.msg import PolicyStatus
+from xvla_ros.msg import PolicyStatus, SchedulerStatus
+from xvla_ros.nodes import qos
 from xvla_ros.nodes.policy_state import State
 from xvla_ros.nodes.task_monitor import End
 
@@ -99,6 +100,24 @@ def test_a_stop_of_the_scheduler_ends_the_task(ros, stage, run, client):
     stage.plan = stage.holding(stage.ready_pose(), epoch=5, holding=True)
     _, result = client.result(handle)
     assert result.reason == RunTask.Result.STOPPED
+
+
+def test_a_stop_before_the_first_plan_of_the_task_ends_it_too(ros, stage, run, client):
+    policy = run()
+    policy.start()
+    scheduler = ros.node("scheduler")
+    output = scheduler.create_publisher(
+        SchedulerStatus, names.of(names.SCHEDULER_NODE, names.STATUS), qos.STATUS
+    )
+    # No plan comes at all; what the scheduler was doing before does not matter.
+    output.publish(SchedulerStatus(state=SchedulerStatus.EXECUTING))
+    handle = client.send()
+    ros.wait_for(lambda: client.feedback, what="the task")
+    reason = "stopped: call ~/clear_stop to go on"
+    output.publish(SchedulerStatus(state=SchedulerStatus.STOPPED, message=reason))
+    _, result = client.result(handle)
+    assert result.reason == RunTask.Result.STOPPED
+    assert reason in result.message
 
 
 def test_a_task_without_its_camera_ends_as_stalled_with_the_topic(ros, stage, run, client):
