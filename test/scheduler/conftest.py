@@ -218,6 +218,27 @@ def loop(
     return recording
 
 
+def wanderer(
+    seed: int, *, offset: float = 0.02, speed: float = 0.15, angular_speed: float = 0.8
+) -> Predict:
+    """A policy whose chunks have nothing to do with one another but where they begin."""
+    rng = np.random.default_rng(seed)
+
+    def predict(stamp: float, commanded: Pose, sequence: int, epoch: int) -> Chunk:
+        return wild_chunk(
+            rng,
+            commanded,
+            stamp=stamp,
+            sequence=sequence,
+            epoch=epoch,
+            speed=speed,
+            angular_speed=angular_speed,
+            offset=offset,
+        )
+
+    return predict
+
+
 def _load(name: str) -> ModuleType:
     """A helper module beside this file; pytest's importlib mode leaves the folder off the path."""
     spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
@@ -239,6 +260,7 @@ class Kit:
     START = START
     line_chunk = staticmethod(line_chunk)
     wild_chunk = staticmethod(wild_chunk)
+    wanderer = staticmethod(wanderer)
     started = staticmethod(started)
     moved = staticmethod(moved)
     play = staticmethod(play)

@@ -23,25 +23,6 @@ smooth = st.sampled_from(SMOOTH)
 EXECUTING = SchedulerState.EXECUTING
 
 
-def wild(kit, seed: int, *, offset: float = 0.02, speed: float = 0.15, angular_speed: float = 0.8):
-    """A policy whose chunks have nothing to do with one another but where they begin."""
-    rng = np.random.default_rng(seed)
-
-    def predict(stamp, commanded, sequence, epoch):
-        return kit.wild_chunk(
-            rng,
-            commanded,
-            stamp=stamp,
-            sequence=sequence,
-            epoch=epoch,
-            speed=speed,
-            angular_speed=angular_speed,
-            offset=offset,
-        )
-
-    return predict
-
-
 def latency_of(seed: int, longest: float, lost: float = 0.1):
     rng = np.random.default_rng(seed + 1)
     return lambda sequence: np.inf if rng.random() < lost else longest * rng.random()
@@ -58,7 +39,7 @@ def test_the_command_never_jumps_whatever_arrives_whenever(kit, seed, longest, s
     mixed part by up to 12 cm meanwhile instead, which makes it 16.
     """
     scheduler = kit.started(SchedulerParams(strategy=strategy))
-    got = kit.loop(scheduler, wild(kit, seed), latency_of(seed, longest), 3.0)
+    got = kit.loop(scheduler, kit.wanderer(seed), latency_of(seed, longest), 3.0)
     velocity = np.diff(got.positions, axis=0) / kit.PERIOD
     assert np.linalg.norm(np.diff(velocity, axis=0), axis=1).max() / kit.PERIOD < 16.0
     assert got.steps[1].max() < 0.08
@@ -119,7 +100,7 @@ def test_nothing_idles_after_the_first_chunk_while_latency_is_below_the_horizon(
     scheduler = kit.started(SchedulerParams(strategy=strategy))
     got = kit.loop(
         scheduler,
-        wild(kit, seed, speed=0.03, angular_speed=0.1, offset=0.005),
+        kit.wanderer(seed, speed=0.03, angular_speed=0.1, offset=0.005),
         lambda sequence: latency * (1.0 - jitter * rng.random()),
         6.0,
     )
@@ -165,7 +146,7 @@ def test_without_a_new_chunk_the_arm_rests_in_time_and_for_good(
 @some
 def test_a_chunk_is_only_ever_executed_forwards(kit, seed, strategy):
     scheduler = kit.started(SchedulerParams(strategy=strategy))
-    got = kit.loop(scheduler, wild(kit, seed), latency_of(seed, 1.0), 4.5)
+    got = kit.loop(scheduler, kit.wanderer(seed), latency_of(seed, 1.0), 4.5)
     pairs = list(zip(got.setpoints[:-1], got.setpoints[1:], strict=True))
     assert len({s.sequence for s in got.setpoints}) > 2
     for before, after in pairs:
@@ -270,7 +251,9 @@ def test_a_clock_that_jumps_anywhere_never_makes_a_burst(kit, seed, jumps, strat
 @some
 def test_without_a_fade_anchoring_is_timestamping(kit, seed):
     def run(params):
-        return kit.loop(kit.started(params), wild(kit, seed), latency_of(seed, 0.5), 3.0).positions
+        return kit.loop(
+            kit.started(params), kit.wanderer(seed), latency_of(seed, 0.5), 3.0
+        ).positions
 
     np.testing.assert_array_equal(
         run(SchedulerParams(strategy="anchor_fade", fade_s=0.0)),
@@ -300,7 +283,7 @@ def test_chunks_that_come_only_at_rest_make_anchoring_the_same_as_sync(kit, seed
 def test_the_plan_of_any_moment_is_kept_if_nothing_new_arrives(kit, seed, strategy):
     rng = np.random.default_rng(seed)
     scheduler = kit.started(SchedulerParams(strategy=strategy))
-    kit.loop(scheduler, wild(kit, seed, speed=0.1), latency_of(seed, 0.4), rng.uniform(1.0, 2.0))
+    kit.loop(scheduler, kit.wanderer(seed, speed=0.1), latency_of(seed, 0.4), rng.uniform(1.0, 2.0))
     plan = scheduler.plan(0.0)
     got = kit.play(scheduler, 2.5, start=plan.start + kit.PERIOD)
     for time, setpoint in zip(got.times, got.setpoints, strict=True):

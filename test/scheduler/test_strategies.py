@@ -24,28 +24,14 @@ MIXING = ("crossfade", "ensemble")
 SMOOTH: tuple[Strategy, ...] = ("anchor_fade", "crossfade", "ensemble", "inpaint")
 
 
-def policy(kit, seed, *, speed=0.1, angular_speed=0.4, offset=0.01):
-    """Chunks that have nothing to do with one another but where they begin."""
-    rng = np.random.default_rng(seed)
-
-    def predict(stamp, commanded, sequence, epoch):
-        return kit.wild_chunk(
-            rng,
-            commanded,
-            stamp=stamp,
-            sequence=sequence,
-            epoch=epoch,
-            speed=speed,
-            angular_speed=angular_speed,
-            offset=offset,
-        )
-
-    return predict
-
-
 def played(kit, params, seed, latency=0.3, seconds=2.5):
     scheduler = kit.started(params)
-    return kit.loop(scheduler, policy(kit, seed), lambda _: latency, seconds), scheduler
+    return kit.loop(
+        scheduler,
+        kit.wanderer(seed, offset=0.01, speed=0.1, angular_speed=0.4),
+        lambda _: latency,
+        seconds,
+    ), scheduler
 
 
 @pytest.mark.parametrize("name", SMOOTH)
