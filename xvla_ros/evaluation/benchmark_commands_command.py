@@ -61,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.seconds:
         from xvla_ros.evaluation import live_commands
 
-        content["fixed work"] = asdict(live_commands.fixed_work())
+        content["fixed work"] = asdict(live_commands.fixed_work(arguments.seconds))
         stream = live_commands.measure(
             arguments.seconds,
             arguments.threads,

@@ -42,6 +42,11 @@ class LagRecording:
             names.xs_joint_group(self._robot),
         )
 
+    @property
+    def heard(self) -> bool:
+        """Whether commands of arm and gripper and joint states have come."""
+        return bool(self._arm and self._gripper and self._joints)
+
     def take(self, topic: str, time: float, message: Any) -> None:
         """Takes a message that was published at a time in seconds."""
         states, arm, gripper, group = self.topics

@@ -40,6 +40,7 @@ _SETTLE_S = 3.0
 _DEPTH = 5000
 # About a third of a millisecond.
 _FIXED = 5000
+_FIXED_WORK_S = 10.0
 _PERIOD_S = SchedulerParams().period
 
 
@@ -125,8 +126,12 @@ def measure(seconds: float, threads: int, logs: Path, said: Callable[[str], None
     return figures(stamps, _PERIOD_S, after.priority, threads > 0, chunks)
 
 
-def fixed_work(periods: int = 500) -> Timing:
-    """Times of the same arithmetic in every period, with the priority that can be obtained."""
+def fixed_work(at_most: float) -> Timing:
+    """Times of the same arithmetic in every period, with the priority that can be obtained.
+
+    Takes ten seconds, or `at_most` if that is less.
+    """
+    periods = max(round(min(_FIXED_WORK_S, at_most) / _PERIOD_S), 1)
     seconds: list[float] = []
 
     def work() -> None:

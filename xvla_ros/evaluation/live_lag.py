@@ -14,12 +14,13 @@ from trajectory_msgs.msg import JointTrajectory
 from xvla_ros.evaluation.lag_recording import LagRecording
 from xvla_ros.evaluation.live_record import spinning
 
+_DISCOVERY_S = 5.0
 # What a driver offers is heard whether it is reliable or not.
 _QOS = QoSProfile(depth=500, reliability=ReliabilityPolicy.BEST_EFFORT)
 
 
 def listen(robot: str, seconds: float) -> LagRecording:
-    """Everything that was published within so many seconds, by the time of publication."""
+    """What is published within so many seconds from the first command on, by its publication."""
     recording = LagRecording(robot)
     states, arm, gripper, group = recording.topics
     kinds: dict[str, Any] = {states: JointState, arm: JointTrajectory, gripper: JointTrajectory}
@@ -29,6 +30,10 @@ def listen(robot: str, seconds: float) -> LagRecording:
     with spinning("xvla_calibrate") as node:
         for topic, kind in kinds.items():
             node.create_subscription(kind, topic, _keeper(recording, topic), _QOS)
+        # Discovery takes up to seconds; an arm that rests sends no commands.
+        end = time.monotonic() + _DISCOVERY_S
+        while not recording.heard and time.monotonic() < end:
+            time.sleep(0.05)
         time.sleep(seconds)
     return recording
 
