@@ -259,9 +259,18 @@ def test_gripper_agreement_compares_the_command_with_the_fingers(bags, turner, t
 def test_memory_does_not_grow_with_the_recording(bags, turner, tmp_path):
     folder = bags.write(tmp_path / "bag", bags.normal(40.0))
     (bag_files,) = files.find([folder])
+    kept = []
     with Bag(bag_files) as bag:
         engine = OpenLoop(turner.Turner(), BagRecording(bag, discover(bag)), OpenLoopSettings())
-        kept = [(len(engine._pending), len(engine._track._stamps)) for _ in engine.run()]
+        buffer = engine._observer.buffer
+        for _ in engine.run():
+            joints, images = len(buffer._joints.items), max(len(v.items) for v in buffer._views)
+            kept.append((len(engine._pending), len(engine._track._stamps), joints, images))
+    pending, stamps, joints, images = np.max(kept, axis=0)
     # Five seconds of chunk and a little more, at 2 Hz and 50 Hz.
-    assert max(pending for pending, _ in kept) <= 12
-    assert max(stamps for _, stamps in kept) <= 2 * 50 * 10
+    assert pending <= 12
+    assert stamps <= 2 * 50 * 10
+    # Two seconds of joint states at 50 Hz, half a second of images at 10 Hz.
+    assert joints <= 2 * 50 + 1
+    assert images <= 7
+    assert len(engine.episodes) == 1
