@@ -9,8 +9,10 @@ from safetensors.torch import save_file
 from torch import nn
 from torch.nn import functional
 
+from xvla_ros.model.checkpoint import load_checkpoint, save_checkpoint
 from xvla_ros.model.davit import WindowAttention
 from xvla_ros.model.packed import MklLinear, OneDnnLinear, release_pages, works
+from xvla_ros.model.precision import number_formats
 from xvla_ros.model.prepare import prepare
 from xvla_ros.model.quantized import Int8Linear
 from xvla_ros.model.time_grid import uniform_grid
@@ -155,3 +157,24 @@ def test_released_pages_come_back_from_the_file_and_memory_stays(tmp_path) -> No
     release_pages(mapped)
     assert torch.equal(weight, expected)
     assert torch.equal(mapped, expected)
+
+
+def test_poses_are_never_held_in_half_precision(make, tmp_path) -> None:
+    config = make.sizes()
+    save_checkpoint(make.network(config), tmp_path)
+    b = make.batch(config)
+    islands = load_checkpoint(tmp_path, dtype=number_formats(torch.bfloat16))
+    everywhere = load_checkpoint(tmp_path, dtype=torch.bfloat16)
+
+    assert islands.transformer.action_decoder.fc.weight.dtype == torch.float32
+    assert islands.transformer.pos_emb.dtype == torch.bfloat16
+    with torch.inference_mode():
+        context = islands.encode(b.ids, b.images.bfloat16(), b.mask)
+        fine = islands.generate_actions(context, b.proprio, b.domain, b.noise, (1.0, 0.5))
+        coarse = chunk(everywhere, b, (1.0, 0.5))
+        # Half of a thousandth is told to the network, and comes back.
+        moved = islands.generate_actions(context, b.proprio + 5e-4, b.domain, b.noise, (1.0, 0.5))
+    assert fine.dtype == torch.float32
+    assert (fine != fine.bfloat16().float()).any()
+    assert coarse.dtype == torch.bfloat16
+    assert error(moved, fine) > 0.0

@@ -14,6 +14,9 @@ from xvla_ros.model.packed import release_pages
 
 # Symmetric: -128 is not used.
 _LARGEST = 127.0
+_ROWS = 64
+# Where all is zero the scale only has to be something.
+_SMALLEST = 1e-30
 
 
 class Int8Linear(nn.Module):
@@ -21,9 +24,14 @@ class Int8Linear(nn.Module):
 
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()
-        weight = linear.weight.detach().float()
-        scale = weight.abs().amax(dim=1).clamp_min(torch.finfo(torch.float32).tiny) / _LARGEST
-        rounded = (weight / scale[:, None]).round().to(torch.int8)
+        weight = linear.weight.detach()
+        scale = torch.empty(len(weight))
+        rounded = torch.empty(weight.shape, dtype=torch.int8)
+        # In portions that the processor's caches hold.
+        for part, to, by in zip(*(t.split(_ROWS) for t in (weight, rounded, scale)), strict=True):
+            largest = part.abs().amax(dim=1).float()
+            by.copy_(largest.clamp_min_(_SMALLEST) / _LARGEST)
+            to.copy_((part / by[:, None]).round_())
         self._weight = torch.ops.onednn.qlinear_prepack(rounded, None)
         self._scale = scale
         self._zero = torch.zeros(len(scale), dtype=torch.int32)
@@ -35,7 +43,7 @@ class Int8Linear(nn.Module):
         """(..., dim_in) to (..., dim_out)."""
         rows = values.flatten(0, -2)
         largest = rows.abs().amax(dim=1, keepdim=True)
-        scale = largest.clamp_min(torch.finfo(torch.float16).tiny).float() / _LARGEST
+        scale = largest.float().clamp_min(_SMALLEST) / _LARGEST
         rounded = (rows / scale).round_().to(torch.int8)
         product = torch.ops.onednn.qlinear_pointwise(
             rounded, 1.0, 0, self._weight, self._scale, self._zero, None,

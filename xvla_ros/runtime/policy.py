@@ -22,6 +22,7 @@ from xvla_ros.model.checkpoint import load_checkpoint
 from xvla_ros.model.config import VIEWS
 from xvla_ros.model.conventions import Conventions, Overrides, read_conventions
 from xvla_ros.model.fit import check_fit
+from xvla_ros.model.precision import number_formats
 from xvla_ros.model.prepare import prepare
 from xvla_ros.model.processor import Processor
 from xvla_ros.model.sampler import Guide
@@ -185,9 +186,9 @@ class LocalPolicy:
         with self._stages(DENOISING):
             actions = model.generate_actions(
                 context,
-                self._batch(proprio).to(self._dtype),
+                self._batch(proprio),
                 self._batch(np.array(self.domain_id, np.int64)),
-                self._batch(noise).to(self._dtype),
+                self._batch(noise),
                 self.time_grid,
                 None if inputs.prefix is None else self._guide(inputs.prefix, noise.shape),
             )
@@ -265,7 +266,8 @@ def load_policy(
     pool = ThreadPoolExecutor(1, "weights-hash")
     digest = pool.submit(_checked_hash, folder, sha256)
     pool.shutdown(wait=False)
-    model = load_checkpoint(folder, target.torch_device, options.torch_dtype, config)
+    formats = number_formats(options.torch_dtype)
+    model = load_checkpoint(folder, target.torch_device, formats, config)
     if target.kind == "cpu":
         prepare(model, int8=options.quantize == "int8")
     elif options.quantize != "none":
