@@ -125,3 +125,18 @@ def test_a_file_that_is_no_json_object_is_named(tmp_path, text) -> None:
 
     with pytest.raises(ConfigError, match=r"config\.json"):
         XVLAConfig.from_folder(tmp_path)
+
+
+def test_a_vision_tower_that_says_only_its_widths_is_that_of_florence_2_large() -> None:
+    content = json.loads(json.dumps(WIDOWX))
+    content["florence_config"]["vision_config"] = {"dim_embed": [256, 512, 1024, 2048]}
+
+    assert XVLAConfig.from_dict(content) == XVLAConfig()
+
+
+def test_other_widths_without_the_rest_are_named() -> None:
+    content = json.loads(json.dumps(WIDOWX))
+    content["florence_config"]["vision_config"] = {"dim_embed": [96, 192, 384]}
+
+    with pytest.raises(ConfigError, match="depths has 4 entries for 3 stages"):
+        XVLAConfig.from_dict(content)

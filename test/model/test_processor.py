@@ -82,6 +82,43 @@ def test_real_photographs_are_what_the_clip_processor_makes_of_them() -> None:
         assert np.array_equal(ImageTransform()(image), expected), file
 
 
+def differences(image, size=224):
+    """Levels between the fast and the exact image, by number."""
+    exact = ImageTransform(size=size).squash(image).astype(int)
+    return np.abs(ImageTransform(size=size, fast=True).squash(image) - exact)
+
+
+@pytest.mark.parametrize("shape", [(480, 640), (720, 1280), (224, 224), (37, 501), (11, 5)])
+def test_fast_images_are_a_few_levels_off(shape) -> None:
+    found = differences(picture(shape))
+
+    assert found.max() <= 3
+    assert (found > 0).mean() < 0.05
+
+
+def test_fast_images_of_real_photographs_are_a_few_levels_off() -> None:
+    files = sorted(BRIDGE_DATA.glob("*.png")) + sorted(BRIDGE_DATA.glob("episode_*/*step0.jpg"))
+    if not files:
+        pytest.skip(f"no BridgeData sample at {BRIDGE_DATA} (set XVLA_BRIDGE_DATA)")
+    for file in files:
+        found = differences(np.asarray(Image.open(file).convert("RGB")))
+        assert found.max() <= 3, file
+        assert (found > 0).mean() < 0.05, file
+
+
+def test_the_exact_image_is_the_default_and_both_are_normalised_alike(folder) -> None:
+    exact = Processor.from_folder(folder)
+    fast = exact.hurried()
+    image = picture((480, 640))
+
+    assert not exact.transform.fast
+    assert np.abs(fast.images([image])[0] - exact.images([image])[0]).max() < 3 / 255 / 0.22
+    assert np.array_equal(fast.text("red cube"), exact.text("red cube"))
+    frozen = picture((48, 64))
+    frozen.flags.writeable = False
+    assert fast.transform(frozen[::2, ::-1, ::-1]).shape == (3, 96, 96)
+
+
 def test_a_uniform_image_is_normalised_by_channel() -> None:
     image = np.full((30, 40, 3), (255, 0, 51), np.uint8)
     out = ImageTransform(size=8)(image)

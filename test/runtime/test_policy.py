@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from xvla_ros import ee6d
 from xvla_ros.geometry import Pose, so3_exp
 from xvla_ros.model.checkpoint import CheckpointError, load_checkpoint, save_checkpoint
 from xvla_ros.model.conventions import Overrides
 from xvla_ros.model.davit import DaViT
-from xvla_ros.model.processor import Processor
+from xvla_ros.model.processor import ImageTransform, Processor, write_preprocessor_config
 from xvla_ros.model.time_grid import uniform_grid
 from xvla_ros.model.xvla import XVLA
 from xvla_ros.runtime.device import DeviceError
@@ -298,6 +299,44 @@ def test_a_network_with_a_longer_state_gets_zeros_there(make, folder) -> None:
     save_checkpoint(XVLA(replace(make.SMALLEST, dim_proprio=32)), folder)
 
     assert load(folder).predict(observation()).raw.shape == (30, 20)
+
+
+def test_fast_images_are_an_approximation_by_name(made) -> None:
+    exact, fast = load(made).predict(observation()), load(made, images="fast")
+
+    assert fast.approximation == "fast images"
+    assert 0.0 < np.abs(fast.predict(observation()).raw - exact.raw).max() < 0.02
+
+
+def test_a_folder_of_lerobots_own_defaults_runs(make, tmp_path) -> None:
+    config = replace(make.SMALLEST, num_actions=32, dim_proprio=32, text_length=64)
+    make.folder(tmp_path, config)
+    content = json.loads((tmp_path / "config.json").read_text())
+    for key in ("model_type", "num_actions", "dim_proprio", "text_length"):
+        del content[key]
+    # chunk_size 32, max_state_dim 32 and tokenizer_max_length 64 are what LeRobot leaves out.
+    (tmp_path / "config.json").write_text(json.dumps(content | {"type": "xvla"}))
+    (tmp_path / "preprocessor_config.json").unlink()
+    with pytest.raises(CheckpointError, match="size 224 gives"):
+        load(tmp_path)
+    write_preprocessor_config(tmp_path, ImageTransform(size=48))
+    policy = load(tmp_path)
+
+    assert policy.horizon == 32
+    assert policy.predict(observation()).raw.shape == (32, 20)
+    assert "1/fps" in policy.doubts[0]
+
+
+@pytest.mark.parametrize("kept", [torch.float16, torch.bfloat16])
+def test_weights_in_half_precision_run_in_full(folder, kept) -> None:
+    path = folder / "model.safetensors"
+    halves = {name: tensor.to(kept) for name, tensor in load_file(path).items()}
+    save_file(halves, path)
+    exact = load(folder).predict(observation()).raw
+    wide = {name: tensor.float() for name, tensor in halves.items()}
+    save_file(wide, path)
+
+    assert np.array_equal(load(folder).predict(observation()).raw, exact)
 
 
 def test_stated_conventions_hold_for_chunks(made) -> None:

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import cv2
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
@@ -43,24 +45,33 @@ class ImageTransform:
     std: tuple[float, ...] = _STD
     rescale: float = 1.0 / 255.0
     resample: int = int(Image.Resampling.BICUBIC)
+    fast: bool = False
+    """Bicubic by torch, which is vectorised, in place of Pillow; a few numbers are a level off."""
 
     def squash(self, image: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """A uint8 RGB image (H, W, 3) of any size to (size, size, 3), not yet normalised."""
         if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3 or not image.size:
             found = f"{image.dtype} {image.shape}"
             raise ValueError(f"expected a uint8 RGB image (H, W, 3), not {found}")
-        picture = Image.fromarray(np.ascontiguousarray(image))
         side = (self.size, self.size)
+        if self.fast and self.resample == Image.Resampling.BICUBIC:
+            return _squash_fast(image, side)
+        picture = Image.fromarray(np.ascontiguousarray(image))
         return np.asarray(picture.resize(side, Image.Resampling(self.resample)))
 
     def __call__(self, image: NDArray[np.uint8]) -> NDArray[np.float32]:
         """A uint8 RGB image (H, W, 3) of any size to (3, size, size)."""
-        squashed = self.squash(image)
+        normalised = cv2.LUT(np.ascontiguousarray(self.squash(image)), self._levels)
+        return np.ascontiguousarray(normalised.transpose(2, 0, 1), np.float32)
+
+    @cached_property
+    def _levels(self) -> NDArray[np.float32]:
+        """What each level of each channel becomes (1, 256, 3)."""
         # The product is made in double precision and rounded once, as in training.
-        scaled = (squashed * self.rescale).astype(np.float32)
+        scaled = (np.arange(256)[:, None] * self.rescale).astype(np.float32)
         mean, std = np.array(self.mean, np.float32), np.array(self.std, np.float32)
-        normalised: NDArray[np.float32] = (scaled - mean) / std
-        return np.ascontiguousarray(normalised.transpose(2, 0, 1))
+        levels: NDArray[np.float32] = (scaled - mean) / std
+        return levels[None]
 
     def to_dict(self) -> dict[str, Any]:
         """The content of a `preprocessor_config.json`."""
@@ -111,6 +122,18 @@ class ImageTransform:
         )
 
 
+def _squash_fast(image: NDArray[np.uint8], side: tuple[int, int]) -> NDArray[np.uint8]:
+    """Antialiased bicubic on bytes, as Pillow's but for the rounding between its two passes."""
+    import torch
+
+    # torch warns of memory that it may not write to.
+    pixels = torch.from_numpy(np.require(image, requirements=("C", "W")))[None]
+    squashed = torch.nn.functional.interpolate(
+        pixels.permute(0, 3, 1, 2), side, mode="bicubic", antialias=True, align_corners=False
+    )
+    return np.asarray(squashed[0].permute(1, 2, 0).numpy())
+
+
 def _square(size: Any) -> int:
     sides = (size.get("height"), size.get("width")) if isinstance(size, dict) else (size, size)
     if sides[0] != sides[1] or not isinstance(sides[0], int) or sides[0] <= 0:
@@ -139,6 +162,10 @@ class Processor:
         """
         folder = Path(folder)
         return Processor(_read_transform(folder), _read_tokenizer(folder), text_length)
+
+    def hurried(self) -> Processor:
+        """The same with the fast images of `ImageTransform.fast`."""
+        return Processor(replace(self.transform, fast=True), self._tokenizer, self.text_length)
 
     @property
     def image_size(self) -> int:

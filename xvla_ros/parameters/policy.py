@@ -107,7 +107,8 @@ MODEL_PARAMETERS: tuple[Parameter, ...] = (
     Parameter(
         "images",
         IMAGES[0],
-        "How images are made ready for the network. Read by configure.",
+        "How images are made ready: exact = as in training; fast = a third of the time, an "
+        "approximation (docs/model_folder.md). Read by configure.",
         choices=IMAGES,
     ),
     Parameter(

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 EXACT = "exact"
 DTYPES = ("float32", "bfloat16", "float16")
 QUANTIZATIONS = ("none", "int8")
-IMAGES = (EXACT,)
+FAST = "fast"
+IMAGES = (EXACT, FAST)
 
 
 @dataclass(frozen=True)

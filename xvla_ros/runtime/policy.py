@@ -38,7 +38,7 @@ from xvla_ros.runtime.interface import (
     PredictionError,
     Prefix,
 )
-from xvla_ros.runtime.options import EXACT, RunOptions, parse_steps
+from xvla_ros.runtime.options import EXACT, FAST, RunOptions, parse_steps
 from xvla_ros.runtime.stages import DENOISING, POST, Stages, untimed
 
 __all__ = [
@@ -258,6 +258,8 @@ def load_policy(
     config = conventions.config
     processor = Processor.from_folder(folder, config.text_length)
     check_fit(folder, config, processor, views)
+    if options.images == FAST:
+        processor = processor.hurried()
     if threads is not None:
         torch.set_num_threads(threads)
     target = resolve_device(device)
