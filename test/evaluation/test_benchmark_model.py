@@ -19,6 +19,7 @@ MODEL = ["benchmark", "model", "--size", "demo", "--threads", "1"]
 def compared(tmp_path_factory) -> dict:
     file = tmp_path_factory.mktemp("benchmark") / "new" / "figures.json"
     words = ["--views", "2", "--steps", "1,0.5", "--upstream-steps", "2", "--compare", "upstream"]
+    words.append("--profile")
     assert main([*MODEL, *words, "--json", str(file)]) == 0
     return json.loads(file.read_text())
 
@@ -55,6 +56,18 @@ def test_the_work_is_that_of_the_shapes(compared) -> None:
     assert gemm["gflop"] == pytest.approx(
         gemm["achieved_gflop_per_s"] * compared["network_s"]["median"]
     )
+
+
+def test_products_alone_are_known_by_stage(compared) -> None:
+    gemm = compared["gemm"]
+    assert set(gemm["stages_s"]) == {"davit", "text_encoder", "denoising"}
+    assert sum(gemm["stages_s"].values()) == pytest.approx(gemm["seconds"])
+
+
+def test_operators_say_where_the_time_goes(compared) -> None:
+    shares = [operator["share"] for operator in compared["operators"].values()]
+    assert shares == sorted(shares, reverse=True)
+    assert 0.5 < sum(shares) <= 1.0 + 1e-9
 
 
 def test_loading_is_measured_in_a_process_of_its_own(compared) -> None:

@@ -51,6 +51,9 @@ needs the extra [bench] and LeRobot 0.4.4 without its dependencies.""",
         "--cached", action="store_true", help="the same pictures at every call, caches on"
     )
     parser.add_argument(
+        "--profile", action="store_true", help="one more call: what torch's operators take of it"
+    )
+    parser.add_argument(
         "--compare", choices=("upstream",), help="calls of LeRobot's network between ours"
     )
     parser.add_argument("--pairs", type=int, default=_FEWEST_PAIRS, help="with --compare, >= 7")
@@ -97,6 +100,8 @@ def run(arguments: argparse.Namespace) -> int:
                 bar.update()
         bar.set_description("matrix products")
         figures = measured.to_dict(not arguments.cached, lambda done, total: None)
+        if arguments.profile:
+            figures["operators"] = measured.profile()
         bar.update()
     policy = measured.policy
     content: dict[str, Any] = {

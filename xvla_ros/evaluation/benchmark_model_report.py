@@ -28,6 +28,8 @@ def print_report(content: Mapping[str, Any]) -> None:
                 f"shapes in {gemm['dtype']} ({100 * gemm['fraction']:.0f} %)",
                 soft_wrap=True,
             )
+    for name, operator in content.get("operators", {}).items():
+        console.print(f"  {100 * operator['share']:5.1f} %  {name}, {operator['calls']} times")
     compare = content.get("compare")
     if compare is not None:
         ours, theirs = compare["ours_s"], compare["theirs_s"]
@@ -57,20 +59,22 @@ def stage_table(content: Mapping[str, Any]) -> Any:
         f"{machine['load_average']:.1f}",
     )
     made.add_column("", no_wrap=True)
-    for name in ("median", "min", "p95", "GFLOP", "upstream\nGFLOP", "GFLOP/s"):
+    for name in ("median", "min", "p95", "products\nalone", "GFLOP", "upstream", "GFLOP/s"):
         made.add_column(name, justify="right")
     rows = {**content["stages_s"], "chunk": content["chunk_s"]}
     for name, figures in rows.items():
         key = "total" if name == "chunk" else name
         flops = content["gflop"].get(key)
+        alone = content.get("gemm", {}).get("stages_s", {}).get(name)
         made.add_row(
             name.replace("_", " "),
             *(_time(figures[field]) for field in ("median", "min", "p95")),
+            "" if alone is None else _time(alone),
             "" if flops is None else f"{flops:.4g}",
             "" if flops is None else f"{content['gflop_published'][key]:.4g}",
             "" if flops is None else f"{flops / figures['median']:.0f}",
         )
-    made.add_row("first call", _time(content["first_call_s"]), "", "", "", "", "")
+    made.add_row("first call", _time(content["first_call_s"]), *[""] * 6)
     return made
 
 

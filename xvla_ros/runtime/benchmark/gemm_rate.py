@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from statistics import median
 from typing import Any
 
@@ -60,6 +60,11 @@ class GemmRates:
         """Weighted as the network has them."""
         return self.gflop / self.seconds
 
+    def seconds_of(self, gemms: Iterable[Gemm]) -> float:
+        """Those of a part of the network."""
+        known = {_shape(rate.gemm): rate.seconds for rate in self.shapes}
+        return sum(known[_shape(g)] * g.count for g in gemms if g.kind != "depthwise")
+
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
         return {
@@ -94,7 +99,7 @@ def measure_rates(
     counts: dict[Gemm, int] = {}
     for gemm in gemms:
         if gemm.kind != "depthwise":
-            shape = Gemm(gemm.m, gemm.k, gemm.n, gemm.batch, kind=gemm.kind)
+            shape = _shape(gemm)
             counts[shape] = counts.get(shape, 0) + gemm.count
     found = []
     for done, (shape, count) in enumerate(counts.items()):
@@ -104,6 +109,11 @@ def measure_rates(
         found.append(ShapeRate(shape.times(count), seconds))
     progress(len(counts), len(counts))
     return GemmRates(tuple(found))
+
+
+def _shape(gemm: Gemm) -> Gemm:
+    """The same, once."""
+    return replace(gemm, count=1)
 
 
 @torch.inference_mode()

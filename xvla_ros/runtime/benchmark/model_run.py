@@ -13,6 +13,7 @@ from torch import nn
 
 from xvla_ros.geometry import Pose
 from xvla_ros.runtime.benchmark.gemm_rate import Layer, measure_rates, plain
+from xvla_ros.runtime.benchmark.operators import operator_times
 from xvla_ros.runtime.benchmark.samples import figures
 from xvla_ros.runtime.benchmark.work import Work, exact_work, published_work
 from xvla_ros.runtime.interface import PolicyInput, Prediction
@@ -87,6 +88,10 @@ class ModelRun:
             self.calls.append(call)
         return prediction
 
+    def profile(self) -> dict[str, Any]:
+        """Shares of torch's operators in one more call."""
+        return operator_times(lambda: self.policy.predict(self.observations.next()))
+
     def work(self) -> tuple[Work, Work]:
         """Arithmetic of one call: of the published code, and of what the numbers need."""
         config, size = self.policy.model.config, self.policy.processor.image_size
@@ -130,6 +135,7 @@ class ModelRun:
         achieved = rates.gflop / seconds
         return rates.to_dict() | {
             "dtype": policy.options.dtype,
+            "stages_s": {name: rates.seconds_of(gemms) for name, gemms in work.stages.items()},
             "linear": "torch.nn.Linear" if layer is plain else layer.__name__,
             "achieved_gflop_per_s": achieved,
             "fraction": achieved / rates.gflop_per_s,
