@@ -48,7 +48,7 @@ def print_report(content: Mapping[str, Any]) -> None:
 
 
 def stage_table(content: Mapping[str, Any]) -> Any:
-    """Times and operations by stage."""
+    """Seconds and operations by stage."""
     from rich.table import Table
 
     settings, machine = content["settings"], content["machine"]
@@ -58,7 +58,7 @@ def stage_table(content: Mapping[str, Any]) -> Any:
         caption=f"{machine['processor']}, {machine['device']}; load average "
         f"{machine['load_average']:.1f}",
     )
-    made.add_column("", no_wrap=True)
+    made.add_column("seconds", no_wrap=True)
     for name in ("median", "min", "p95", "products\nalone", "GFLOP", "upstream", "GFLOP/s"):
         made.add_column(name, justify="right")
     rows = {**content["stages_s"], "chunk": content["chunk_s"]}
@@ -68,13 +68,13 @@ def stage_table(content: Mapping[str, Any]) -> Any:
         alone = content.get("gemm", {}).get("stages_s", {}).get(name)
         made.add_row(
             name.replace("_", " "),
-            *(_time(figures[field]) for field in ("median", "min", "p95")),
-            "" if alone is None else _time(alone),
+            *(f"{figures[field]:.4f}" for field in ("median", "min", "p95")),
+            "" if alone is None else f"{alone:.4f}",
             "" if flops is None else f"{flops:.4g}",
             "" if flops is None else f"{content['gflop_published'][key]:.4g}",
             "" if flops is None else f"{flops / figures['median']:.0f}",
         )
-    made.add_row("first call", _time(content["first_call_s"]), *[""] * 6)
+    made.add_row("first call", f"{content['first_call_s']:.4f}", *[""] * 6)
     return made
 
 
