@@ -211,7 +211,7 @@ POLICY_PARAMETERS: tuple[Parameter, ...] = (
     Parameter(
         "joint_states_max_age_s",
         _LIMITS.joints_max_age,
-        "Oldest joint state of an observation.",
+        "Oldest joint state of an observation, and longest gap between two around its images.",
         "s",
         0.01,
         2.0,
