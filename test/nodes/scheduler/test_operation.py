@@ -146,7 +146,7 @@ def test_an_arm_outside_its_workspace_is_not_actuated_until_it_has_been_led_back
         "the ready pose",
     )
     rig.assert_continuous()
-    assert not rig.status.actuating
+    rig.wait_status(lambda s: not s.actuating, "actuation off after the way to ready")
     rig.actuate()
     assert rig.trigger(names.STOP).success
     assert "stopped" in rig.trigger(names.GO_SLEEP).message
