@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import importlib.util
 import itertools
 import os
 import signal
@@ -307,13 +306,6 @@ def ros(domain: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
 
 
 @pytest.fixture(scope="session")
-def bags() -> Any:
+def bags(load: Callable[[Path], Any]) -> Any:
     """The makers of bags with known content, which the tests of the evaluation use too."""
-    path = REPOSITORY / "test" / "evaluation" / "bags.py"
-    spec = importlib.util.spec_from_file_location("bags", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["bags"] = module
-    spec.loader.exec_module(module)
-    return module
+    return load(REPOSITORY / "test" / "evaluation" / "bags.py")
