@@ -59,6 +59,31 @@ def test_when_joint_states_come_back_the_loop_goes_on_from_the_last_command(rig,
     assert rig.last.state is SchedulerState.EXECUTING
 
 
+def test_joint_states_that_come_back_while_the_command_brakes_make_it_brake_on(rig, kit):
+    """The arm lags behind the command: to step back to where it was measured would be a jerk."""
+    rig.enable()
+    rig.tick()
+    rig.send(kit, (0.2, 0, 0))
+    rig.run(0.8)
+    rig.joint_states = False
+    while rig.tick().state is not SchedulerState.SUSPENDED:
+        pass
+    moving = rig.last
+    rig.joint_states = True
+    assert np.abs(rig.joints - moving.joints).max() > 0.05
+    commands = [moving, *rig.run(0.5)]
+    assert all(c.publish for c in commands)
+    steps = [a.pose.distance(b.pose)[0] for a, b in pairwise(commands)]
+    assert all(later <= before + 1e-9 for before, later in pairwise(steps))
+    assert steps[0] > 1e-3
+    assert steps[1] > 0.3e-3
+    assert steps[-1] == 0.0
+    # It has only come to rest: the next chunk goes on.
+    rig.send(kit, (0.1, 0, 0))
+    rig.run(0.3)
+    assert rig.last.state is SchedulerState.EXECUTING
+
+
 def test_an_arm_moved_while_joint_states_were_away_is_continued_where_it_is(rig):
     rig.enable()
     rig.run(0.2)

@@ -76,11 +76,11 @@ def test_an_ensemble_weighs_as_the_aloha_code_does():
     """Weights exp(-m k), the oldest first, of three values 0, 1 and 3."""
     values = (0.0, 1.0, 3.0)
     members = tuple(Member(still((v, 0.0, 0.0)), 0.0, 3.0) for v in values)
-    mean = Path(Ensemble(members, 0.5, 0.0)).pose(1.0).position[0]
+    mean = Path(Ensemble(members, 0.5)).pose(1.0).position[0]
     assert mean == pytest.approx(
         (np.exp(-0.5) + 3.0 * np.exp(-1.0)) / (1 + np.exp(-0.5) + np.exp(-1))
     )
-    assert Path(Ensemble(members, 0.0, 0.0)).pose(1.0).position[0] == pytest.approx(4.0 / 3.0)
+    assert Path(Ensemble(members, 0.0)).pose(1.0).position[0] == pytest.approx(4.0 / 3.0)
 
 
 def test_each_chunk_of_an_ensemble_is_asked_for_the_same_time():
@@ -89,11 +89,11 @@ def test_each_chunk_of_an_ensemble_is_asked_for_the_same_time():
     velocity = np.array([[0.1, -0.05, 0.02]])
     turn = np.tile(np.eye(3), (31, 1, 1))
     members = tuple(
-        Member(Trajectory.through((times - ahead) * velocity, turn, STEP_DT), ahead, 3.0)
+        Member(Trajectory.through((times - ahead) * velocity, turn, STEP_DT), ahead, 3.0, 0.4)
         for ahead in (1.0, 0.5, 0.0)
     )
     for phase in (0.0, 0.33, 1.2):
-        pose = Path(Ensemble(members, 0.01, 0.4)).pose(phase)
+        pose = Path(Ensemble(members, 0.01)).pose(phase)
         np.testing.assert_allclose(pose.position, phase * velocity[0], atol=1e-12)
 
 
@@ -101,7 +101,7 @@ def test_the_mean_rotation_about_one_axis_is_the_mean_angle():
     angles = np.array([0.1, 0.5, -0.4])
     axis = np.array([0.6, 0.0, 0.8])
     members = tuple(Member(still(turn=angle * axis), 0.0, 3.0) for angle in angles)
-    got = so3_log(Path(Ensemble(members, 0.0, 0.0)).pose(0.5).rotation)
+    got = so3_log(Path(Ensemble(members, 0.0)).pose(0.5).rotation)
     np.testing.assert_allclose(got, angles.mean() * axis, atol=1e-12)
 
 
@@ -117,7 +117,7 @@ def test_the_mean_rotation_does_not_depend_on_the_frame(seed):
             Member(Trajectory.through(np.zeros((2, 3)), np.stack([r, r]), STEP_DT), 0.0, 1.0)
             for r in rotations
         ]
-        return Path(Ensemble(tuple(members), 0.2, 0.0)).pose(0.05).rotation
+        return Path(Ensemble(tuple(members), 0.2)).pose(0.05).rotation
 
     plain = mean([so3_exp(t) for t in turns])
     moved = mean([base @ so3_exp(t) @ tool for t in turns])
@@ -125,7 +125,8 @@ def test_the_mean_rotation_does_not_depend_on_the_frame(seed):
     # The mean is where the weighted turns to all members cancel out.
     weights = np.exp(-0.2 * np.arange(4))
     left = sum(w * so3_log(plain.T @ so3_exp(t)) for w, t in zip(weights, turns, strict=True))
-    assert np.linalg.norm(left) < 1e-3
+    # Two steps of the iteration leave this much of turns up to 2 rad apart.
+    assert np.linalg.norm(left) < 1e-2
 
 
 @given(seeds)
@@ -133,12 +134,12 @@ def test_the_mean_rotation_does_not_depend_on_the_frame(seed):
 def test_a_chunk_that_leaves_an_ensemble_makes_no_step(seed):
     rng = np.random.default_rng(seed)
     members = (
-        Member(still((0.05, 0.0, 0.0)), 0.8, 1.7),
-        Member(walk(rng), 0.4, 1.7),
-        Member(walk(rng), 0.0, 1.7),
+        Member(still((0.05, 0.0, 0.0)), 0.8, 1.7, 0.4),
+        Member(walk(rng), 0.4, 1.7, 0.4),
+        Member(walk(rng), 0.0, 1.7, 0.4),
     )
     phases = np.arange(0.0, 1.7, 0.001)
-    positions, rotations = Ensemble(members, 0.01, 0.4).sample(phases)
+    positions, rotations = Ensemble(members, 0.01).sample(phases)
     assert np.linalg.norm(np.diff(positions, axis=0), axis=1).max() < 0.6 * 0.001
     gram = np.swapaxes(rotations, 1, 2) @ rotations
     assert np.abs(gram - np.eye(3)).max() < 1e-9

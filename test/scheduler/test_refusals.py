@@ -193,3 +193,38 @@ def test_step_bounds_grow_with_the_step_time(kit):
     for step_dt in (0.02, STEP_DT, 1.0):
         scheduler = kit.started()
         scheduler.submit(kit.line_chunk(velocity=(0.2, 0, 0), step_dt=step_dt), 0.0)
+
+
+@pytest.mark.parametrize("apart", [0.03, 0.11])
+def test_a_chunk_that_waited_is_judged_again_when_its_time_comes(kit, apart):
+    """Two chunks for later that fit the plan of now, the second not what the first one makes of it.
+
+    Executed, the second would make the command jump by what they are apart.
+    """
+    first_due, second_due = 0.8, 1.0
+    scheduler = kit.started(SchedulerParams(strategy="timestamp"))
+    running = kit.line_chunk(velocity=(0.1, 0.0, 0.0))
+
+    def plan_at(time):
+        return kit.moved(0.1 * time)
+
+    def away(time):
+        """A path that is at the plan when the first chunk begins and `apart` above it 0.2 s on."""
+        return kit.line_chunk(
+            plan_at(time),
+            (0.1, 0.0, apart / (second_due - first_due)),
+            stamp=0.5,
+            t_ref=time,
+            step_dt=0.5,
+            horizon=4,
+            sequence=2,
+        )
+
+    later = kit.line_chunk(
+        plan_at(second_due), (0.1, 0.0, 0.0), stamp=0.52, t_ref=second_due, sequence=3
+    )
+    recording = kit.play(scheduler, 1.6, [(0.0, running), (0.55, away(first_due)), (0.57, later)])
+    assert recording.refused == []
+    taken = apart < scheduler.params.splice.max_jump_m
+    assert scheduler.refusals[Refusal.JUMP] == (not taken)
+    assert recording.setpoints[-1].sequence == (3 if taken else 2)

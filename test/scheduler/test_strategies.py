@@ -289,3 +289,33 @@ def test_the_strategy_may_be_changed_between_any_two_chunks(kit, seed):
     assert scheduler.splice_step[0] <= 0.004
     velocity = np.diff(got.positions, axis=0) / kit.PERIOD
     assert np.linalg.norm(np.diff(velocity, axis=0), axis=1).max() <= 0.05
+
+
+@pytest.mark.parametrize("name", ["anchor_fade", "crossfade", "ensemble"])
+def test_a_fade_in_a_moment_does_not_wind_up_the_next_one(kit, name):
+    """It turns at up to 37 rad/s; a fade of 0.4 s that kept this would turn by 2 rad more."""
+    turned = kit.moved(turn=(0.0, 0.0, 0.4))
+    scheduler = kit.started(SchedulerParams(strategy=name))
+    # This chunk has 0.02 s, and 0.4 rad to fade away in them.
+    scheduler.submit(kit.line_chunk(turned, step_dt=0.01, horizon=2), 0.0)
+    now = 0.0
+    while scheduler.pose.distance(turned)[1] > 0.35:
+        now += kit.PERIOD
+        scheduler.sample(now)
+    command = scheduler.pose
+    scheduler.submit(kit.line_chunk(command, stamp=now, sequence=2, horizon=30), now)
+    recording = kit.play(scheduler, 3.0, start=now + kit.PERIOD)
+    away = [command.distance(s.pose)[1] for s in recording.setpoints]
+    assert max(away) < 0.3
+
+
+def test_a_chunk_of_an_ensemble_that_is_far_from_the_new_one_leaves_slowly(kit):
+    """As slowly as an offset of that size fades, however short the fade of small ones is."""
+    params = SchedulerParams(strategy="ensemble", fade_s=0.05)
+    scheduler = kit.started(params)
+    up = kit.line_chunk(velocity=(0.0, 0.0, 0.1), gripper=0.0)
+    down = kit.line_chunk(velocity=(0.0, 0.0, -0.1), stamp=0.4, sequence=2)
+    recording = kit.play(scheduler, 3.5, [(0.0, up), (0.42, down)])
+    # Until the first ends, at 1.7 s, the two are about 0.3 m apart: halves of it in 0.8 s.
+    longest = 1.875 * 0.5 * 0.35 / params.splice.max_fade_s + 0.1
+    assert 0.02 < np.abs(np.diff(recording.positions[:, 2])).max() / kit.PERIOD < longest

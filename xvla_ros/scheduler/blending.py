@@ -32,6 +32,10 @@ class Twist:
     angular: Array
     """(3,), rad/s."""
 
+    def within(self, linear_speed: float, angular_speed: float) -> Twist:
+        """The same directions, no faster than two speeds."""
+        return Twist(_shortened(self.linear, linear_speed), _shortened(self.angular, angular_speed))
+
 
 @dataclass(frozen=True, eq=False)
 class Fade:
@@ -143,6 +147,11 @@ def faded(curve: Curve, phase: float, duration: float, command: Pose, twist: Twi
         turn_rate = _inverse_right_jacobian(turn) @ missing
     shift = command.position - new.position
     return Path(curve, Fade(phase, duration, shift, shift_rate, turn, turn_rate))
+
+
+def _shortened(vector: Array, longest: float) -> Array:
+    length = float(np.linalg.norm(vector))
+    return vector if length <= longest else np.asarray(vector * (longest / length))
 
 
 def _inverse_right_jacobian(vector: Array) -> Array:

@@ -279,12 +279,18 @@ class ArmExecutor:
         self._refresh_busy()
 
     def _resume(self, measured: JointMeasurement, now: float) -> None:
-        """Goes on after joint states are back, from where the arm is now."""
+        """Goes on after joint states are back, from where the arm is now.
+
+        Where the command has not come to rest yet, the arm is on its way behind it: there the
+        command goes on to its rest, and a chunk may take it from there.
+        """
         if not self._suspended or self._move is not None:
             return
         self._suspended = False
         self._label = ""
         self._refresh_busy()
+        if self._commander.velocities.any():
+            return
         self._start_from(measured, now)
         outside = self._limiter.outside_box(self._arm.fk(measured.positions))
         if self._actuating and outside:

@@ -39,7 +39,8 @@ NAMES = (
     EFFORT,
 )
 
-_ATTEMPTS = 5
+# Of one step.
+_ATTEMPTS = 8
 # A shortened step is aimed this much below its bound, so that a curved path meets it at once.
 _AIM = 0.999
 # An arm that sags or leans on the edge of its box by this much may still be started, metres.
@@ -119,7 +120,7 @@ class StepLimiter:
         metres, radians = advance.held.distance(whole)
         if metres < _STILL_M and radians < _STILL_RAD:
             return LimitedStep(1.0, advance.held, joints, frozenset(acted))
-        return self._cartesian(_Candidates(advance), whole, joints, acted)
+        return self._shortened(_Candidates(advance), whole, joints, acted)
 
     def reachable(self, pose: Pose, joints: Array) -> str | None:
         """The limit that keeps the arm from a pose, None if it can go there."""
@@ -128,23 +129,33 @@ class StepLimiter:
             return IK
         return JOINT_LIMIT if self._beyond_margin(solution, joints) else None
 
-    def _cartesian(
+    def _shortened(
         self, candidates: _Candidates, whole: Pose, joints: Array, acted: set[str]
     ) -> LimitedStep:
-        """Shortens the advance until it keeps the linear and the angular speed."""
-        fraction, pose = 1.0, whole
-        excess = self._excess(candidates.advance, pose, acted)
-        if excess > 1.0 and self._excess(candidates.advance, candidates.at(0.0), set()) > 1.0:
+        """Shortens the advance until it keeps the speeds and the arm can follow it.
+
+        Every attempt is held against all limits: a curved path may be further away in its middle
+        than at its end.
+        """
+        advance = candidates.advance
+        excess = self._excess(advance, whole, acted)
+        if excess > 1.0 and self._excess(advance, candidates.at(0.0), set()) > 1.0:
             candidates = candidates.straight()
-            pose = candidates.at(fraction)
-            excess = self._excess(candidates.advance, pose, set())
+        fraction, pose, blocked = 1.0, candidates.at(1.0), False
         for _ in range(_ATTEMPTS):
+            excess, blocked = self._excess(advance, pose, set()), False
             if excess <= 1.0:
-                return self._joint_space(candidates, fraction, pose, joints, acted)
+                solution = self._solved(pose, joints, acted)
+                blocked = True
+                if solution is None:
+                    break
+                excess = self._joint_excess(solution, joints, advance.elapsed, acted)
+                if excess <= 1.0:
+                    committed = candidates.committed(fraction)
+                    return LimitedStep(committed, pose, solution, frozenset(acted))
             fraction *= _AIM / excess
             pose = candidates.at(fraction)
-            excess = self._excess(candidates.advance, pose, set())
-        return LimitedStep(0.0, candidates.advance.held, joints, frozenset(acted))
+        return LimitedStep(0.0, advance.held, joints, frozenset(acted), blocked)
 
     def _excess(self, advance: Advance, pose: Pose, acted: set[str]) -> float:
         """Largest ratio of a speed to its limit; the limits that act are added to `acted`."""
@@ -157,33 +168,25 @@ class StepLimiter:
             acted.add(ANGULAR_SPEED)
         return max(linear, angular)
 
-    def _joint_space(
-        self,
-        candidates: _Candidates,
-        fraction: float,
-        pose: Pose,
-        joints: Array,
-        acted: set[str],
-    ) -> LimitedStep:
-        """Shortens the advance until the arm can follow it."""
-        advance = candidates.advance
-        reach = np.minimum(self._arm.max_speed, self.params.max_joint_speed) * advance.elapsed
-        for _ in range(_ATTEMPTS):
-            solution = self._arm.ik(pose, joints)
-            if solution is None:
-                acted.add(IK)
-                break
-            if self._beyond_margin(solution, joints):
-                acted.add(JOINT_LIMIT)
-                break
-            excess = float(np.max(np.abs(solution - joints) / reach))
-            if excess <= 1.0:
-                committed = candidates.committed(fraction)
-                return LimitedStep(committed, pose, solution, frozenset(acted))
+    def _solved(self, pose: Pose, joints: Array, acted: set[str]) -> Array | None:
+        """Joint angles (6,) of a pose; None where a limit, added to `acted`, forbids them."""
+        solution = self._arm.ik(pose, joints)
+        if solution is None:
+            acted.add(IK)
+        elif self._beyond_margin(solution, joints):
+            acted.add(JOINT_LIMIT)
+            return None
+        return solution
+
+    def _joint_excess(
+        self, solution: Array, joints: Array, elapsed: float, acted: set[str]
+    ) -> float:
+        """Largest ratio of a joint's speed to its limit; a limit that acts is added to `acted`."""
+        reach = np.minimum(self._arm.max_speed, self.params.max_joint_speed) * elapsed
+        excess = float(np.max(np.abs(solution - joints) / reach))
+        if excess > 1.0:
             acted.add(JOINT_SPEED)
-            fraction *= _AIM / excess
-            pose = candidates.at(fraction)
-        return LimitedStep(0.0, advance.held, joints, frozenset(acted), blocked=True)
+        return excess
 
     def _beyond_margin(self, solution: Array, joints: Array) -> bool:
         """Whether a joint enters the margin at its limit, or goes deeper into it."""

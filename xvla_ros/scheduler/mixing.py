@@ -17,6 +17,8 @@ Array = NDArray[np.float64]
 LARGEST_SPREAD = 2.0
 # Spreads are judged at so many points of a window.
 _SPREAD_SAMPLES = 12
+# A chunk that leaves at once takes so many seconds.
+_AT_ONCE_S = 1e-12
 # Steps of the iteration to the mean; each squares an error that is below 1e-2 rad at first.
 _MEAN_STEPS = 2
 
@@ -87,6 +89,8 @@ class Member:
     """Its phase minus that of the ensemble, seconds."""
     end: float
     """Its own phase at which it is no longer trusted, seconds."""
+    taper: float = 0.0
+    """Seconds before its end over which it leaves; 0 = at once."""
 
 
 class Ensemble:
@@ -94,8 +98,8 @@ class Ensemble:
 
     Weights are exp(-decay * k), k = 0 for the oldest chunk that is in force (Zhao et al.,
     "Learning Fine-Grained Bimanual Manipulation with Low-Cost Hardware", 2023). A chunk that
-    leaves fades out over `taper` seconds before its end, so that the mean does not jump. The mean
-    rotation is that of the rotation group (Moakher, SIAM J. Matrix Anal. Appl. 24, 2002).
+    leaves fades out before its end, so that the mean does not jump. The mean rotation is that of
+    the rotation group (Moakher, SIAM J. Matrix Anal. Appl. 24, 2002).
 
     Attributes:
         members: the oldest first; the newest is always in force.
@@ -104,13 +108,12 @@ class Ensemble:
     Args:
         members: see above.
         decay: see above.
-        taper: seconds; 0 lets a chunk leave at once.
     """
 
-    def __init__(self, members: Sequence[Member], decay: float, taper: float) -> None:
+    def __init__(self, members: Sequence[Member], decay: float) -> None:
         self.members = tuple(members)
         self.shares = np.exp(-decay * np.arange(len(self.members)))
-        self._taper = taper
+        self._taper = np.array([m.taper for m in self.members])[:, None]
         self._ahead = np.array([m.ahead for m in self.members])[:, None]
         self._ends = np.array([m.end for m in self.members])[:, None] - self._ahead
         self._bundle = Bundle([m.trajectory for m in self.members])
@@ -123,7 +126,7 @@ class Ensemble:
     def weights(self, phases: Array) -> Array:
         """Weights (n, m) of the n members at phases (m,), which add up to 1."""
         left = self._ends - phases
-        inside = ramp(left / self._taper) if self._taper > 0.0 else (left > 0.0).astype(float)
+        inside = ramp(left / np.maximum(self._taper, _AT_ONCE_S))
         inside[-1] = 1.0
         weights = self.shares[:, None] * inside
         return np.asarray(weights / weights.sum(axis=0))

@@ -309,7 +309,8 @@ class ChunkScheduler:
     def _activate(self, elapsed: float) -> None:
         """Splices the newest chunk whose beginning falls into this command period.
 
-        At rest nothing is to be waited for: the newest chunk begins at once.
+        At rest nothing is to be waited for: the newest chunk begins at once. One that has waited
+        is held against the command once more: another may have taken over meanwhile.
         """
         executing = self.executing
         reached = self._progress.value + self._time.state.rate * elapsed if executing else None
@@ -320,9 +321,18 @@ class ChunkScheduler:
         if not executing:
             phase = max(phase, 0.0)
         trajectory, knots = pending.trajectory, pending.knots(self.params.gripper)
+        try:
+            admission.check_jump(self.pose, trajectory.pose(phase), self.params.splice)
+        except ChunkRefused as refusal:
+            self.refusals[refusal.reason] += 1
+            return
         twist, previous = None, None
         if self._running is not None and executing:
+            # A path may ask for more than any chunk may, where a fade is short: limits slow it
+            # down, and a fade that kept that speed for longer would lead far away.
+            most = self.params.chunk
             twist = self._running.path.twist(self._time.phase)
+            twist = twist.within(most.max_linear_speed, most.max_angular_speed)
             previous = self._running.to_mix(self._gate.epoch, self._time)
         splice = Splice(self.pose, twist, previous, trajectory, knots, phase)
         joined = strategy(self.params.strategy).join(splice, self.params)

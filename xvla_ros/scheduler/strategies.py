@@ -7,7 +7,7 @@ commanded from the present command on. They share one splice: an offset that fad
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -151,7 +151,8 @@ class EnsembleStrategy:
         newest_end = min(splice.phase + params.execution_horizon_s, splice.trajectory.duration)
         newest = (Member(splice.trajectory, 0.0, newest_end), splice.gripper)
         pairs = [*old, newest][-_MOST_MEMBERS:]
-        mean = Ensemble([member for member, _ in pairs], params.ensemble_decay, params.fade_s)
+        members = [_leaving(member, splice, params) for member, _ in pairs]
+        mean = Ensemble(members, params.ensemble_decay)
         ballots = [
             Ballot(knots, member.ahead, member.end, float(share))
             for (member, knots), share in zip(pairs, mean.shares, strict=True)
@@ -177,15 +178,20 @@ def strategy(name: Strategy) -> SpliceStrategy:
 
 def fade_time(curve: Curve, splice: Splice, params: SchedulerParams) -> float:
     """Seconds of a fade into a curve: longer for a large offset, shorter for a short chunk."""
+    between = splice.command.distance(Path(curve).pose(splice.phase))
+    return min(_blend_time(between, params), curve.duration - splice.phase)
+
+
+def _blend_time(between: tuple[float, float], params: SchedulerParams) -> float:
+    """Seconds to go from one pose to another, so many metres and radians away."""
     if params.fade_s <= 0.0:
         return 0.0
-    metres, radians = splice.command.distance(Path(curve).pose(splice.phase))
+    metres, radians = between
     needed = max(
         metres / params.splice.blend_linear_speed,
         radians / params.splice.blend_angular_speed,
     )
-    longest = min(params.splice.max_fade_s, curve.duration - splice.phase)
-    return min(max(params.fade_s, needed), longest)
+    return min(max(params.fade_s, needed), params.splice.max_fade_s)
 
 
 def anchored(curve: Curve, splice: Splice, params: SchedulerParams) -> Path:
@@ -208,6 +214,13 @@ def _depth(curve: Curve) -> int:
     if isinstance(curve, Path):
         return _depth(curve.curve) + (curve.fade is not None)
     return 1 + _depth(curve.old) if isinstance(curve, Crossfade) else 0
+
+
+def _leaving(member: Member, splice: Splice, params: SchedulerParams) -> Member:
+    """The member, with time to leave for where the new chunk will be by then."""
+    there = splice.trajectory.pose(member.end - member.ahead)
+    between = member.trajectory.pose(member.end).distance(there)
+    return replace(member, taper=_blend_time(between, params))
 
 
 def _live(running: Previous, splice: Splice) -> list[tuple[Member, GripperKnots]]:

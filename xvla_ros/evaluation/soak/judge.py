@@ -30,6 +30,8 @@ _AT_REST_S = 0.5
 # How much faster than its steps a command may be: between two steps a cubic that rests at both ends
 # is half as fast again, and a fade adds to that.
 _OVERSHOOT = 3.0
+# An arm that was found outside the workspace by this much, metres, is told to stay there.
+_FOUND_OUTSIDE_M = 0.005
 # Of a bound, for rounding.
 _SLACK = 1e-6
 
@@ -152,9 +154,10 @@ class Judge:
         positions = np.array([pose.position for pose in poses])
         rotations = np.array([pose.rotation for pose in poses])
         boxed = ~np.array([s.moving for s in chosen])
-        self._places(positions, rotations, boxed)
         follows = (sent[:-1] & sent[1:])[sent[:-1]][: len(chosen) - 1]
         steps = _Steps.between(chosen, positions, rotations, self._longest)
+        led = boxed & np.concatenate([[False], steps.moved & follows])
+        self._places(positions, rotations, led, boxed & ~led)
         found.require("moves in no time", not steps.moved[follows & (steps.time <= 0.0)].any())
         late = follows & (steps.stopped > _AT_REST_S)
         found.require("moves long after a stop", not steps.moved[late].any())
@@ -166,14 +169,16 @@ class Judge:
             self._speeds(steps, passing & boxed[1:])
             for s in chosen[::_SPOT]:
                 self._kinematics(self._arm, s.command)
-        self._gripper(chosen)
+        self._gripper(chosen, sent)
         return found
 
-    def _places(self, positions: Array, rotations: Array, boxed: Mask) -> None:
+    def _places(self, positions: Array, rotations: Array, led: Mask, held: Mask) -> None:
+        """Places (n, 3) that a chunk has led to, and those at which the command began or stays."""
         found, limits = self.findings, self._limits
         low, high = np.array(limits.workspace_min), np.array(limits.workspace_max)
-        beside = np.abs(positions - 0.5 * (low + high)) / (0.5 * (high - low))
-        found.note("workspace", beside[boxed])
+        beside, reach = np.abs(positions - 0.5 * (low + high)), 0.5 * (high - low)
+        found.note("workspace", beside[led] / reach)
+        found.note("workspace, at rest", beside[held] / (reach + _FOUND_OUTSIDE_M))
         gram = np.swapaxes(rotations, 1, 2) @ rotations - np.eye(3)
         found.note("orthonormal to 1e-6", np.abs(gram) / _ORTHONORMAL)
 
@@ -208,12 +213,13 @@ class Judge:
             apart = np.array([metres / _SAME_M, radians / _SAME_RAD])
             self.findings.note("joints are those of the pose", apart)
 
-    def _gripper(self, chosen: list[_Seen]) -> None:
+    def _gripper(self, chosen: list[_Seen], sent: Mask) -> None:
         values = np.array([s.command.gripper_closed for s in chosen])
         self.findings.require(
             "gripper neither open nor closed", bool(np.isin(values, (0.0, 1.0)).all())
         )
-        times = np.cumsum([min(max(s.elapsed, 0.0), self._longest) for s in chosen])
+        passed = np.cumsum([min(max(s.elapsed, 0.0), self._longest) for s in self._seen])
+        times = passed[sent]
         changes = times[1:][np.diff(values) != 0.0]
         self.findings.note(
             "gripper dwell", self._scheduler.gripper.dwell_s / np.maximum(np.diff(changes), 1e-9)

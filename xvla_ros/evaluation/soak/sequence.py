@@ -188,9 +188,12 @@ class Sequence:
                 self._outcome.refused[refusal.reason.name] += 1
                 continue
             self._outcome.accepted += 1
-            self._judge.findings.require(
-                f"a chunk with {fault} was accepted", fault not in trouble.NEVER
-            )
+            found = self._judge.findings
+            found.require(f"a chunk with {fault} was accepted", fault not in trouble.NEVER)
+            # By the clock of its arrival: that may have jumped since the chunk was made.
+            times = self._params.chunk
+            fresh = -times.max_future_s <= now - made.stamp <= times.max_age_s
+            found.require("a chunk with a stamp out of bounds was accepted", fresh)
 
     def _finish(self) -> Outcome:
         outcome = self._outcome
