@@ -117,13 +117,19 @@ class Path:
         positions, rotations = self.sample(np.array([phase]))
         return Pose(positions[0], rotations[0])
 
+    def motion(self, phase: float) -> tuple[Pose, Twist]:
+        """The pose and the velocity at a phase."""
+        h = _DIFFERENCE
+        positions, rotations = self.sample(np.array([phase - h, phase, phase + h]))
+        twist = Twist(
+            (positions[2] - positions[0]) / (2.0 * h),
+            so3_log(rotations[0].T @ rotations[2]) / (2.0 * h),
+        )
+        return Pose(positions[1], rotations[1]), twist
+
     def twist(self, phase: float) -> Twist:
         """The velocity at a phase."""
-        before, after = self.pose(phase - _DIFFERENCE), self.pose(phase + _DIFFERENCE)
-        return Twist(
-            (after.position - before.position) / (2.0 * _DIFFERENCE),
-            so3_log(before.rotation.T @ after.rotation) / (2.0 * _DIFFERENCE),
-        )
+        return self.motion(phase)[1]
 
 
 def faded(curve: Curve, phase: float, duration: float, command: Pose, twist: Twist | None) -> Path:
@@ -135,12 +141,10 @@ def faded(curve: Curve, phase: float, duration: float, command: Pose, twist: Twi
     """
     if duration <= 0.0:
         return Path(curve)
-    plain = Path(curve)
-    new = plain.pose(phase)
+    new, new_twist = Path(curve).motion(phase)
     turn = so3_log(new.rotation.T @ command.rotation)
     shift_rate, turn_rate = np.zeros(3), np.zeros(3)
     if twist is not None:
-        new_twist = plain.twist(phase)
         shift_rate = twist.linear - new_twist.linear
         # With R = R_new exp(r), the body velocity is exp(-r) w_new + J(r) dr/dt.
         missing = twist.angular - so3_exp(-turn) @ new_twist.angular

@@ -22,6 +22,8 @@ Array = NDArray[np.float64]
 
 _IDENTITY = np.eye(3)
 _TINY = 1e-300
+# Up to so many phases plain floats are faster than numpy.
+_FEW = 3
 _TINY_ANGLE = 1e-12
 
 
@@ -130,9 +132,9 @@ class Trajectory:
 
     def sample(self, phases: Array) -> tuple[Array, Array]:
         """Positions (m, 3) and rotations (m, 3, 3) at phases (m,)."""
-        if len(phases) == 1:
-            position, rotation = self._at(float(phases[0]))
-            return np.array((position,)), np.array((rotation,))
+        if len(phases) <= _FEW:
+            found = [self._at(phase) for phase in phases.tolist()]
+            return np.array([p for p, _ in found]), np.array([r for _, r in found])
         x = np.minimum(phases / self.step_dt, float(len(self.controls)))
         k = np.minimum(np.maximum(x.astype(np.intp), 0), len(self.controls) - 1)
         start = (self.positions[k], self.tangents[k], self.rotations[k], self.controls[k])
