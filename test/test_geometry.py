@@ -106,7 +106,7 @@ def test_interpolation_is_straight_in_position():
 
 
 @given(seeds, seeds)
-@settings(max_examples=30)
+@settings(max_examples=30, deadline=None)
 def test_poses_multiply_and_invert_like_their_matrices(first, second):
     a, b = random_pose(first), random_pose(second)
     np.testing.assert_allclose((a @ b).matrix(), a.matrix() @ b.matrix(), atol=1e-12)

@@ -244,7 +244,7 @@ def test_a_joint_move_reaches_its_target_within_its_bounds(seed):
     while not move.done:
         joints.append(move.advance(0.02))
     path = np.array(joints)
-    np.testing.assert_allclose(path[-1], target, atol=1e-9)
+    np.testing.assert_allclose(path[-1], target, rtol=0.0, atol=1e-7)
     speeds = np.diff(path, axis=0) / 0.02
     assert np.abs(speeds).max() <= params.max_speed + 1e-6
     assert np.abs(np.diff(speeds, axis=0)).max() / 0.02 <= params.max_acceleration + 1e-6
