@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -32,3 +33,14 @@ def load() -> Callable[[Path], ModuleType]:
 def make() -> ModuleType:
     """The module tiny_models beside this file; torch is imported only by those who ask."""
     return load_module(Path(__file__).with_name("tiny_models.py"))
+
+
+@pytest.fixture(scope="session")
+def bridge_data() -> Path:
+    """A sample of BridgeData V2 (rail.eecs.berkeley.edu/datasets/bridge_release): `episodes.json`,
+    photographs. Tests that need it are skipped where it is not there."""
+    beside = Path(__file__).parents[2] / "shared" / "data" / "bridge"
+    folder = Path(os.environ.get("XVLA_BRIDGE_DATA", beside))
+    if not (folder / "episodes.json").is_file():
+        pytest.skip(f"no BridgeData sample at {folder}; set XVLA_BRIDGE_DATA")
+    return folder

@@ -1,8 +1,6 @@
 """Poses recorded on real WidowX arms are within reach, through BridgeData's own convention."""
 
 import json
-import os
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,19 +12,15 @@ from xvla_ros.arm.kinematics import WidowX250s
 from xvla_ros.geometry import Pose
 from xvla_ros.model.domain import BRIDGE
 
-REPOSITORY = Path(__file__).parents[2]
-DATA = Path(os.environ.get("XVLA_BRIDGE_DATA", REPOSITORY.parent / "shared/data/bridge"))
 ARM = WidowX250s()
 READY = np.array(constants.READY)
 
 
 @pytest.fixture(scope="module")
-def episodes():
+def episodes(bridge_data):
     """Recorded states, one array (10, 7) per episode: x y z, roll pitch yaw, gripper."""
-    path = DATA / "episodes.json"
-    if not path.is_file():
-        pytest.skip(f"no BridgeData sample at {DATA}; set XVLA_BRIDGE_DATA")
-    return [np.array(episode["state"]) for episode in json.loads(path.read_text())]
+    found = json.loads((bridge_data / "episodes.json").read_text())
+    return [np.array(episode["state"]) for episode in found]
 
 
 def recorded_numbers(state):

@@ -1,8 +1,6 @@
 """A bag made of real WidowX episodes: recorded states, photographs, 5 Hz."""
 
 import json
-import os
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,8 +13,6 @@ from xvla_ros.arm.kinematics import WidowX250s
 from xvla_ros.geometry import Pose, rotation_angle
 from xvla_ros.model.domain import BRIDGE
 
-REPOSITORY = Path(__file__).parents[2]
-DATA = Path(os.environ.get("XVLA_BRIDGE_DATA", REPOSITORY.parent / "shared/data/bridge"))
 HZ = 5.0
 APART_S = 60.0
 EPISODES = 8
@@ -24,11 +20,8 @@ VIEWS = {0: "/D435/color/image_raw/compressed", 1: "/blue/image_raw/compressed"}
 
 
 @pytest.fixture(scope="module")
-def episodes():
-    path = DATA / "episodes.json"
-    if not path.is_file():
-        pytest.skip(f"no BridgeData sample at {DATA}; set XVLA_BRIDGE_DATA")
-    return json.loads(path.read_text())[:EPISODES]
+def episodes(bridge_data):
+    return json.loads((bridge_data / "episodes.json").read_text())[:EPISODES]
 
 
 def pose(state):
@@ -39,7 +32,7 @@ def pose(state):
     return Pose(positions[0], rotations[0])
 
 
-def messages(bags, number, episode):
+def messages(bags, number, episode, folder):
     start = bags.START + APART_S * number
     yield bags.Message("/language_instruction", start - 0.01, bags.text(episode["instruction"]))
     arm, joints = WidowX250s(), np.array(READY)
@@ -51,7 +44,6 @@ def messages(bags, number, episode):
         finger = finger_from_bridge(state[6])
         yield bags.Message(bags.JOINTS, stamp + 0.002, bags.joint_state(stamp, joints, finger))
         for view, topic in VIEWS.items():
-            folder = DATA / f"episode_{number:02d}"
             data = (folder / f"view{view}_step{step}.jpg").read_bytes()
             image = bags.T["sensor_msgs/msg/CompressedImage"](
                 header=bags.header(stamp), format="jpeg", data=np.frombuffer(data, np.uint8)
@@ -60,9 +52,13 @@ def messages(bags, number, episode):
 
 
 @pytest.fixture(scope="module")
-def evaluated(episodes, bags, turner, tmp_path_factory):
+def evaluated(bridge_data, episodes, bags, turner, tmp_path_factory):
     """Entry and rows; the policy holds still, whatever it is shown."""
-    everything = [m for k, episode in enumerate(episodes) for m in messages(bags, k, episode)]
+    everything = [
+        message
+        for k, episode in enumerate(episodes)
+        for message in messages(bags, k, episode, bridge_data / f"episode_{k:02d}")
+    ]
     folder = bags.write(tmp_path_factory.mktemp("bridge") / "bag", everything)
     policy = turner.Turner(speed=0.0)
     entry, rows = turner.evaluate(folder, policy, policy_rate_hz=HZ)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,11 +15,6 @@ from xvla_ros.model.processor import (
     write_preprocessor_config,
 )
 
-BRIDGE_DATA = Path(
-    os.environ.get(
-        "XVLA_BRIDGE_DATA", Path(__file__).parents[3].joinpath("shared", "data", "bridge")
-    )
-)
 INSTRUCTIONS = [
     "",
     "pick up the red cube",
@@ -72,10 +65,9 @@ def test_an_image_is_what_the_clip_processor_makes_of_it(shape, size) -> None:
     assert np.array_equal(out, expected)
 
 
-def test_real_photographs_are_what_the_clip_processor_makes_of_them() -> None:
-    files = sorted(BRIDGE_DATA.glob("*.png")) + sorted(BRIDGE_DATA.glob("episode_0*/*step0.jpg"))
-    if not files:
-        pytest.skip(f"no BridgeData sample at {BRIDGE_DATA} (set XVLA_BRIDGE_DATA)")
+def test_real_photographs_are_what_the_clip_processor_makes_of_them(bridge_data) -> None:
+    files = [*bridge_data.glob("*.png"), *bridge_data.glob("episode_0*/*step0.jpg")]
+    assert files
     for file in files:
         image = np.asarray(Image.open(file).convert("RGB"))
         expected = clip(224)(image, return_tensors="np")["pixel_values"][0]
@@ -96,10 +88,9 @@ def test_fast_images_are_a_few_levels_off(shape) -> None:
     assert (found > 0).mean() < 0.05
 
 
-def test_fast_images_of_real_photographs_are_a_few_levels_off() -> None:
-    files = sorted(BRIDGE_DATA.glob("*.png")) + sorted(BRIDGE_DATA.glob("episode_*/*step0.jpg"))
-    if not files:
-        pytest.skip(f"no BridgeData sample at {BRIDGE_DATA} (set XVLA_BRIDGE_DATA)")
+def test_fast_images_of_real_photographs_are_a_few_levels_off(bridge_data) -> None:
+    files = [*bridge_data.glob("*.png"), *bridge_data.glob("episode_*/*step0.jpg")]
+    assert files
     for file in files:
         found = differences(np.asarray(Image.open(file).convert("RGB")))
         assert found.max() <= 3, file
