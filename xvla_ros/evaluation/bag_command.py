@@ -132,10 +132,11 @@ def _in_dataset(files: BagFiles, chosen: Plan) -> Found:
 
 def print_summary(summary: dict[str, Any]) -> None:
     """The table of methods, and what is to be said about each bag."""
-    from rich.console import Console
     from rich.table import Table
 
-    console = Console()
+    from xvla_ros.evaluation.console import terminal
+
+    console = terminal()
     for bag in summary["bags"]:
         if bag["message"]:
             console.print(f"[red]{bag['name']}: {bag['message']}[/]", soft_wrap=True)

@@ -8,9 +8,9 @@ from typing import Any
 
 def print_report(content: Mapping[str, Any]) -> None:
     """Stages, arithmetic, loading and the comparison."""
-    from rich.console import Console
+    from xvla_ros.evaluation.console import terminal
 
-    console = Console()
+    console = terminal()
     console.print(stage_table(content))
     load = content["load"]
     console.print(

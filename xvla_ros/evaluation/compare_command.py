@@ -36,9 +36,8 @@ def add_parser(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints the table and writes comparison.json and comparison.html."""
-    from rich.console import Console
-
     from xvla_ros.evaluation.comparison import compare, load
+    from xvla_ros.evaluation.console import terminal
     from xvla_ros.evaluation.report.compare_page import write_comparison
     from xvla_ros.evaluation.result import write_json
 
@@ -46,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
     arguments.out.mkdir(parents=True, exist_ok=True)
     write_json(arguments.out / COMPARISON, result)
     write_comparison(arguments.out, result, LABELS)
-    console = Console()
+    console = terminal()
     console.print(table(result))
     for note in result["notes"]:
         console.print(f"[yellow]{note}[/]", soft_wrap=True)

@@ -35,10 +35,10 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs the demo; 0 when enough episodes succeed."""
-    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     from xvla_ros.evaluation import demo, live_demo
+    from xvla_ros.evaluation.console import terminal
     from xvla_ros.evaluation.episode import Episode
     from xvla_ros.evaluation.live_conductor import NotRunning
     from xvla_ros.nodes.bringup import BringUpError
@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.model,
         arguments.device,
     )
-    console = Console()
+    console = terminal()
     columns = (
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
     )  # fmt: skip

@@ -141,9 +141,9 @@ def _same_inputs(
     arguments: argparse.Namespace, reference: Variant, variants: Sequence[Variant]
 ) -> dict[str, Any]:
     """Asks one policy after the other: only one network is in memory at a time."""
-    from rich.console import Console
     from tqdm import tqdm
 
+    from xvla_ros.evaluation.console import terminal
     from xvla_ros.evaluation.verify import inputs, same_inputs
     from xvla_ros.evaluation.verify.agreement import to_json
     from xvla_ros.evaluation.verify.tables import same_inputs_table
@@ -177,7 +177,7 @@ def _same_inputs(
             policy.close()
             found.append(same_inputs.compare(variant.label, base, answers, threshold))
     spread = same_inputs.spread_of_seeds(base, threshold)
-    Console().print(same_inputs_table(found, spread, allowed, len(asked)))
+    terminal().print(same_inputs_table(found, spread, allowed, len(asked)))
     return {
         "inputs": arguments.inputs,
         "observations": len(asked),
@@ -191,8 +191,7 @@ def _same_inputs(
 def _closed_loop(
     arguments: argparse.Namespace, reference: Variant, variants: Sequence[Variant], digest: str
 ) -> ClosedLoop:
-    from rich.console import Console
-
+    from xvla_ros.evaluation.console import terminal
     from xvla_ros.evaluation.verify.closed_loop import compare_in_closed_loop
     from xvla_ros.evaluation.verify.tables import closed_loop_table
     from xvla_ros.evaluation.verify.trial import Conditions
@@ -219,5 +218,5 @@ def _closed_loop(
         margin=arguments.margin / 100.0,
         processes=arguments.jobs,
     )
-    Console().print(closed_loop_table(found))
+    terminal().print(closed_loop_table(found))
     return found

@@ -64,12 +64,11 @@ def add_parser(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs what is missing, and writes the result."""
-    from rich.console import Console
-
     from xvla_ros.evaluation.benchmark_scheduler import runner
     from xvla_ros.evaluation.benchmark_scheduler.figure import PICTURE, write_picture
     from xvla_ros.evaluation.benchmark_scheduler.summary import summarise
     from xvla_ros.evaluation.benchmark_scheduler.tables import sheets
+    from xvla_ros.evaluation.console import terminal
     from xvla_ros.evaluation.result import write_json
 
     benchmark = planned(arguments)
@@ -82,7 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
     tables = list(sheets(summary))
     text = "\n".join(sheet.markdown() for sheet in tables)
     (arguments.out / REPORT).write_text(text, encoding="utf-8")
-    console = Console()
+    console = terminal()
     for sheet in tables:
         console.print(sheet.table())
     print(f"written to {arguments.out}: {RESULT}, {REPORT}, {PICTURE}")
