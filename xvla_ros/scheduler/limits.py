@@ -141,7 +141,8 @@ class StepLimiter:
         excess = self._excess(advance, whole, acted)
         if excess > 1.0 and self._excess(advance, candidates.at(0.0), set()) > 1.0:
             candidates = candidates.straight()
-        fraction, pose, blocked = 1.0, candidates.at(1.0), False
+            whole = candidates.at(1.0)
+        fraction, pose, blocked = 1.0, whole, False
         for _ in range(_ATTEMPTS):
             excess, blocked = self._excess(advance, pose, set()), False
             if excess <= 1.0:
