@@ -11,14 +11,24 @@ from torch.nn import functional
 
 from xvla_ros.model.checkpoint import load_checkpoint, save_checkpoint
 from xvla_ros.model.davit import WindowAttention
-from xvla_ros.model.packed import MklLinear, OneDnnLinear, release_pages, works
+from xvla_ros.model.packed import (
+    MklLinear,
+    OneDnnConv,
+    OneDnnLinear,
+    convolves,
+    release_pages,
+    works,
+)
 from xvla_ros.model.precision import number_formats
-from xvla_ros.model.prepare import prepare
+from xvla_ros.model.prepare import forms, prepare
 from xvla_ros.model.quantized import Int8Linear
 from xvla_ros.model.time_grid import uniform_grid
 
 needs_mkl = pytest.mark.skipif(
     not works(MklLinear, torch.float32), reason="this build of torch has no MKL"
+)
+needs_onednn = pytest.mark.skipif(
+    not convolves(torch.float32), reason="this build of torch has no oneDNN"
 )
 needs_bfloat16 = pytest.mark.skipif(
     not works(OneDnnLinear, torch.bfloat16), reason="no bfloat16 products on this processor"
@@ -78,6 +88,48 @@ def test_a_prepared_network_in_bfloat16_is_as_close_to_the_exact_one_as_a_plain_
 
     off = (chunk(plain, b) - exact).square().mean().sqrt()
     assert (chunk(fast, b) - exact).square().mean().sqrt() < 1.3 * off
+
+
+@needs_bfloat16
+def test_weights_laid_out_while_they_are_read_are_those_laid_out_afterwards(make, tmp_path) -> None:
+    config = make.sizes()
+    save_checkpoint(make.network(config), tmp_path)
+    b = make.batch(config)
+    formats = number_formats(torch.bfloat16)
+    late = load_checkpoint(tmp_path, dtype=formats)
+    early = load_checkpoint(tmp_path, dtype=formats, forms=lambda net: forms(net, torch.bfloat16))
+
+    packed = {name for name, weight in early.named_parameters() if weight.is_mkldnn}
+    assert "transformer.blocks.0.attn.qkv.weight" in packed
+    assert "transformer.pos_emb" not in packed
+    for net in (late, early):
+        prepare(net)
+    with torch.inference_mode():
+        chunks = [
+            net.generate_actions(
+                net.encode(b.ids, b.images.bfloat16(), b.mask),
+                b.proprio, b.domain, b.noise, (1.0, 0.5),
+            )
+            for net in (late, early)
+        ]  # fmt: skip
+    assert torch.equal(*chunks)
+
+
+@needs_onednn
+@pytest.mark.parametrize("groups", [1, 6])
+@pytest.mark.parametrize(("kernel", "stride", "padding"), [(3, 1, 1), (7, 4, 3), (2, 2, 0)])
+def test_a_packed_convolution_takes_images_of_any_number_and_size(
+    groups, kernel, stride, padding
+) -> None:
+    torch.manual_seed(3)
+    conv = nn.Conv2d(6, 12, kernel, stride, padding, groups=groups)
+    packed = OneDnnConv(conv)
+    with torch.inference_mode():
+        for size in ((1, 6, 9, 9), (3, 6, 9, 9), (2, 6, 14, 11)):
+            image = torch.randn(size)
+            assert error(packed(image), conv(image)) < 1e-5
+            turned = image.to(memory_format=torch.channels_last)
+            assert error(packed(turned), conv(image)) < 1e-5
 
 
 def test_a_network_in_8_bits_is_close_and_its_linear_layers_are_gone(make) -> None:

@@ -14,7 +14,8 @@ def print_report(content: Mapping[str, Any]) -> None:
     console.print(stage_table(content))
     load = content["load"]
     console.print(
-        f"load {load['load_s']:.2f} s, {_mb(load['weights_bytes'])} of weights; peak with the "
+        f"load {load['load_s']:.2f} s, {load['ready_s']:.2f} s with what the first call takes "
+        f"longer than the second; {_mb(load['weights_bytes'])} of weights; peak with the "
         f"first call {_mb(load['peak_bytes'] - load['bare_bytes'])} above the bare interpreter "
         f"({load['peak_above_bare_per_weights']:.2f} x)",
         soft_wrap=True,

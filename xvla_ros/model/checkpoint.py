@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,7 +33,7 @@ from xvla_ros.model.weights_hash import weights_hash
 from xvla_ros.model.xvla import XVLA, temporal_table
 
 if TYPE_CHECKING:
-    from xvla_ros.model.weights import Dtype
+    from xvla_ros.model.weights import Dtype, Form
 
 __all__ = [
     "CheckpointError",
@@ -53,6 +53,7 @@ def load_checkpoint(
     device: str | torch.device = "cpu",
     dtype: Dtype = None,
     config: XVLAConfig | None = None,
+    forms: Callable[[XVLA], Mapping[str, Form]] | None = None,
 ) -> XVLA:
     """The network of a model folder, in evaluation mode.
 
@@ -65,6 +66,8 @@ def load_checkpoint(
         dtype: what they shall be cast to, all of them or by name; None keeps the numbers of the
             file.
         config: the configuration to use; None reads that of the folder.
+        forms: told the empty network, says how weights are kept that are converted on the CPU;
+            by default as they are. `prepare.forms` is one.
 
     Raises:
         CheckpointError: a file is missing, truncated or of another kind, or a tensor is missing,
@@ -80,7 +83,9 @@ def load_checkpoint(
         more = len(faults) - _MOST_FAULTS
         rest = f"; and {more} more" if more > 0 else ""
         raise CheckpointError("; ".join(faults[:_MOST_FAULTS]) + rest)
-    tensors = read_tensors(_needed(stored, model), device, dtype)
+    tensors = read_tensors(
+        _needed(stored, model), device, dtype, None if forms is None else forms(model)
+    )
     for name, buffer in _known_buffers(config).items():
         if name not in tensors:
             kept = dtype(name) if callable(dtype) else dtype

@@ -209,13 +209,23 @@ class DaViT(nn.Module):
                 config.dim_embed, config.num_heads, config.num_groups, config.depths, strict=True
             )
         )
+        self.one_by_one = 0
+        """So many stages get one image at a time; features are the largest in the first ones."""
 
     def forward(self, images: Tensor) -> tuple[Tensor, Grid]:
         """Normalised images (n, 3, S, S) to tokens (n, h * w, dim_embed[-1]) and their grid."""
         image = images
-        for embed, blocks in zip(self.convs, self.blocks, strict=True):
-            tokens, grid = embed(image)
-            for block in blocks:  # type: ignore[attr-defined]
-                tokens = block(tokens, grid)
+        for stage in range(len(self.convs)):
+            if stage < self.one_by_one:
+                parts = [self._stage(stage, part) for part in image.split(1)]
+                tokens, grid = torch.cat([part for part, _ in parts]), parts[0][1]
+            else:
+                tokens, grid = self._stage(stage, image)
             image = to_grid(tokens, grid)
-        return torch.as_tensor(tokens), grid
+        return tokens, grid
+
+    def _stage(self, number: int, image: Tensor) -> tuple[Tensor, Grid]:
+        tokens, grid = self.convs[number](image)
+        for block in self.blocks[number]:  # type: ignore[attr-defined]
+            tokens = block(tokens, grid)
+        return tokens, grid

@@ -1,4 +1,4 @@
-"""Linear layers whose weights are laid out once as the CPU's matrix product wants them.
+"""Linear layers and convolutions whose weights are laid out once as the CPU's product wants them.
 
 A library that is given plain weights lays them out anew at every call, which costs a quarter of
 the time of a product with few hundred rows. These layers are for inference: made from trained
@@ -10,7 +10,9 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -63,9 +65,8 @@ class OneDnnLinear(nn.Module):
     def __init__(self, linear: nn.Linear, gelu: nn.GELU | None = None) -> None:
         super().__init__()
         self.bias = linear.bias.detach()
-        self._packed = torch.ops.mkldnn._reorder_linear_weight(linear.weight.detach())
+        self._packed = _packed(linear.weight.detach(), pack)
         self._after = ("none", "") if gelu is None else ("gelu", gelu.approximate)
-        release_pages(linear.weight)
 
     def forward(self, values: Tensor) -> Tensor:
         """(..., dim_in) to (..., dim_out)."""
@@ -76,14 +77,68 @@ class OneDnnLinear(nn.Module):
         return out
 
 
+class OneDnnConv(nn.Module):
+    """A convolution on oneDNN's packed weights."""
+
+    def __init__(self, conv: nn.Conv2d) -> None:
+        super().__init__()
+        self.bias = None if conv.bias is None else conv.bias.detach()
+        self._packed = _packed(conv.weight.detach(), partial(pack_conv, conv))
+        self._how = (conv.padding, conv.stride, conv.dilation, conv.groups)
+
+    def forward(self, image: Tensor) -> Tensor:
+        """(n, dim_in, H, W) to (n, dim_out, h, w)."""
+        out: Tensor = torch.ops.mkldnn._convolution_pointwise(
+            image, self._packed, self.bias, *self._how, "none", [], ""
+        )
+        return out
+
+
+def pack(weight: Tensor) -> Tensor:
+    """Plain weights (dim_out, dim_in) laid out for `OneDnnLinear`."""
+    packed: Tensor = torch.ops.mkldnn._reorder_linear_weight(weight)
+    return packed
+
+
+def pack_conv(conv: nn.Conv2d, weight: Tensor) -> Tensor:
+    """Plain weights of a convolution, whose own are not looked at, laid out for `OneDnnConv`."""
+    packed: Tensor = torch.ops.mkldnn._reorder_convolution_weight(
+        weight, conv.padding, conv.stride, conv.dilation, conv.groups
+    )
+    return packed
+
+
+def _packed(weight: Tensor, make: Callable[[Tensor], Tensor]) -> Tensor:
+    """The weights if they are packed already, or else what `make` makes of them."""
+    if weight.is_mkldnn:
+        return weight
+    packed = make(weight)
+    release_pages(weight)
+    return packed
+
+
 def works(make: Callable[[nn.Linear], nn.Module], dtype: torch.dtype) -> bool:
     """Whether a layer of this kind computes what a linear layer does, in this build of torch."""
-    linear = nn.Linear(32, 16, dtype=dtype)
     values = torch.linspace(-1.0, 1.0, 96, dtype=dtype).view(3, 32)
+    return _equals(make, nn.Linear(32, 16, dtype=dtype), values)
+
+
+def convolves(dtype: torch.dtype) -> bool:
+    """Whether an `OneDnnConv` computes what a convolution does, in this build of torch."""
+    if dtype == torch.float16:  # few processors have its products; nothing is known of the others
+        return False
+    image = torch.linspace(-1.0, 1.0, 16 * 36, dtype=dtype).view(1, 16, 6, 6)
+    return all(
+        _equals(OneDnnConv, nn.Conv2d(16, 16, 3, padding=1, groups=groups, dtype=dtype), image)
+        for groups in (1, 16)
+    )
+
+
+def _equals(make: Callable[[Any], nn.Module], plain: nn.Module, values: Tensor) -> bool:
     with torch.inference_mode():
-        expected = linear(values)
+        expected = plain(values)
         try:
-            found = make(linear)(values)
+            found = make(plain)(values)
         except (AttributeError, RuntimeError):  # no such operator, or not for this processor
             return False
     return bool(torch.allclose(found, expected, rtol=0.0, atol=0.02))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
     Dtype = torch.dtype | Callable[[str], torch.dtype | None] | None
 
+    Form = Callable[[Tensor], Tensor]
+    """Makes what is kept of a tensor that is only lent."""
+
 WEIGHTS_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"
 BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
@@ -32,7 +35,7 @@ BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
 
 # Bytes of a file that are mapped at once while they are converted: mapped pages count as memory
 # of the process until they are unmapped.
-_WINDOW = 64 << 20
+_WINDOW = 16 << 20
 _SHARDS = "model-*-of-*.safetensors"
 # Folders with these hold something that is meant for others, or is not the whole.
 _OTHER_KINDS = {
@@ -137,7 +140,10 @@ def stored_tensors(files: Sequence[Path]) -> list[StoredTensor]:
 
 
 def read_tensors(
-    stored: Iterable[StoredTensor], device: str | torch.device, dtype: Dtype
+    stored: Iterable[StoredTensor],
+    device: str | torch.device,
+    dtype: Dtype,
+    forms: Mapping[str, Form] | None = None,
 ) -> dict[str, Tensor]:
     """The tensors by our names, on the device and in the number format asked for.
 
@@ -145,13 +151,14 @@ def read_tensors(
         stored: of `stored_tensors`.
         device: where they shall be.
         dtype: what they shall be, for all or by name; None keeps the format of the file.
+        forms: what to keep, by name, of tensors that are converted on the CPU.
 
     Raises:
         CheckpointError: a file cannot be read any more.
     """
     import torch
 
-    target = torch.device(device)
+    target, forms = torch.device(device), forms or {}
     out: dict[str, Tensor] = {}
     by_file: dict[Path, list[StoredTensor]] = {}
     for item in stored:
@@ -164,6 +171,8 @@ def read_tensors(
                 wanted = (dtype(item.name) if callable(dtype) else dtype) or own
                 if target.type == "cpu" and wanted == own and not item.transposed:
                     out[item.name] = stream.get_tensor(item.key)
+                elif target.type == "cpu" and item.name in forms:
+                    out[item.name] = forms[item.name](window.lend(item, wanted))
                 else:
                     out[item.name] = window.copy(item, target, wanted)
             window.close()
@@ -177,12 +186,26 @@ class _Window:
         self._file = file
         self._stream: Any = None
         self._mapped = 0
+        self._lent: Tensor | None = None
 
     def copy(self, item: StoredTensor, device: torch.device, dtype: torch.dtype) -> Tensor:
         """A tensor, moved and converted."""
         import torch
 
-        out = torch.empty(item.shape, dtype=dtype, device=device)
+        return self._fill(torch.empty(item.shape, dtype=dtype, device=device), item)
+
+    def lend(self, item: StoredTensor, dtype: torch.dtype) -> Tensor:
+        """A tensor on the CPU, converted, until the next one is lent: their memory is the same."""
+        import torch
+
+        count = math.prod(item.shape)
+        size = count * dtype.itemsize
+        if self._lent is None or self._lent.nbytes < size:
+            self._lent = torch.empty(size, dtype=torch.uint8)
+        return self._fill(self._lent[:size].view(dtype).view(item.shape), item)
+
+    def _fill(self, out: Tensor, item: StoredTensor) -> Tensor:
+        """`out`, with the numbers of a tensor."""
         # As many numbers as the file has, in its order.
         stored = out.T if item.transposed else out
         rows = len(stored) if stored.ndim else 0

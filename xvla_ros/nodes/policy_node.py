@@ -103,6 +103,8 @@ class PolicyNode(LifecycleNode):
         policy = self._policy = worker.call(partial(_load, values))
         loaded = time.monotonic()
         warm_up = worker.call(policy.warm_up)
+        # The hash of gigabytes may still be being computed; nobody else shall wait for it.
+        worker.call(lambda: policy.model_hash)
         robot = str(values["robot_name"])
         self._loop = PolicyLoop(
             policy,
@@ -287,10 +289,7 @@ def _load(values: Values) -> LocalPolicy:
     """Loads the model, and torch with it, in the calling thread."""
     from xvla_ros.runtime.policy import load_policy
 
-    policy = load_policy(str(values["model_path"]), **parameters.load_options(values))
-    # The hash of gigabytes is still being computed; nobody else shall wait for it.
-    _ = policy.model_hash
-    return policy
+    return load_policy(str(values["model_path"]), **parameters.load_options(values))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,15 +20,15 @@ from numpy.typing import NDArray
 from xvla_ros import ee6d
 from xvla_ros.geometry import Pose
 from xvla_ros.model.checkpoint import load_checkpoint
-from xvla_ros.model.config import VIEWS
+from xvla_ros.model.config import VIEWS, XVLAConfig
 from xvla_ros.model.conventions import Conventions, Overrides, read_conventions
 from xvla_ros.model.fit import check_fit
 from xvla_ros.model.precision import number_formats
-from xvla_ros.model.prepare import prepare
+from xvla_ros.model.prepare import forms, prepare
 from xvla_ros.model.processor import Processor
 from xvla_ros.model.sampler import Guide
 from xvla_ros.model.time_grid import DEFAULT_STEPS
-from xvla_ros.model.weights_hash import check_hash, hash_weights
+from xvla_ros.model.weights_hash import check_hash, hash_weights, weights_hash
 from xvla_ros.model.xvla import XVLA
 from xvla_ros.runtime.context import ContextMaker
 from xvla_ros.runtime.device import Device, resolve_device
@@ -264,24 +265,31 @@ def load_policy(
         torch.set_num_threads(threads)
     target = resolve_device(device)
     target.activate()
-    # Hashing gigabytes takes seconds, which loading and warm-up need not wait for.
-    pool = ThreadPoolExecutor(1, "weights-hash")
-    digest = pool.submit(_checked_hash, folder, sha256)
-    pool.shutdown(wait=False)
-    formats = number_formats(options.torch_dtype)
-    model = load_checkpoint(folder, target.torch_device, formats, config)
-    if target.kind == "cpu":
-        prepare(model, int8=options.quantize == "int8")
-    elif options.quantize != "none":
+    known = _checked_hash(folder, sha256) if sha256 else ""
+    if target.kind != "cpu" and options.quantize != "none":
         raise ValueError(f"quantize: {options.quantize} works on the CPU only, not on {device}")
-    if sha256:
-        digest.result()
+    model = _network(folder, config, options, target)
+    # Hashing gigabytes takes a processor for seconds, which the warm-up need not wait for.
+    pool = ThreadPoolExecutor(1, "weights-hash")
+    digest = pool.submit(lambda: known or weights_hash(folder))
+    pool.shutdown(wait=False)
     return LocalPolicy(model, processor, conventions, target, options, digest)
 
 
 def _checked_hash(folder: Path, expected: str) -> str:
     """The hash of the weights; raises CheckpointError if it is another than the expected one."""
     found = hash_weights(folder)
-    if expected:
-        check_hash(folder, found, expected)
+    check_hash(folder, found, expected)
     return found.whole
+
+
+def _network(folder: Path, config: XVLAConfig, options: RunOptions, target: Device) -> XVLA:
+    """The network of a folder, ready to run on its device."""
+    formats = number_formats(options.torch_dtype)
+    if target.kind != "cpu":
+        return load_checkpoint(folder, target.torch_device, formats, config)
+    int8 = options.quantize == "int8"
+    early = partial(forms, dtype=options.torch_dtype, int8=int8)
+    model = load_checkpoint(folder, "cpu", formats, config, early)
+    prepare(model, int8=int8)
+    return model
