@@ -67,6 +67,12 @@ def stamps(messages) -> np.ndarray:
     return np.array([conversions.seconds(m.header.stamp) for m in messages])
 
 
+def cube_moved(states: list[WorldState]) -> bool:
+    """Whether the cube has gone more than a centimetre aside."""
+    cubes = [conversions.pose_from_msg(state.object_poses[0]) for state in states]
+    return len(cubes) > 1 and cubes[0].distance(cubes[-1])[0] > 0.01
+
+
 @pytest.fixture
 def bench(ros) -> Bench:
     return Bench(ros)
@@ -108,6 +114,16 @@ def test_the_world_starts_as_its_seed_says_and_a_reset_puts_it_there_again(bench
     assert not refused.success
     assert "known: reach, pick" in refused.message
     assert bench.reset(9).instruction == "reach the red cube"
+
+    # Tasks in which the cube does not stay where it is.
+    for seed, task in ((10, "reach_moving"), (11, "reach_jump")):
+        answer = bench.reset(seed, task)
+        assert (answer.success, answer.instruction) == (True, "reach the red cube")
+        bench.ros.wait_for(
+            lambda seed=seed: cube_moved([s for s in bench.states if s.seed == seed]),
+            what=f"a cube that moves in {task}",
+        )
+        assert {s.task for s in bench.states if s.seed == seed} == {task}
 
 
 def test_trajectories_move_the_arm_and_the_gripper(bench):

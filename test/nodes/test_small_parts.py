@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
@@ -59,6 +60,24 @@ def test_without_permission_the_priority_stays_and_is_called_normal(monkeypatch)
     monkeypatch.setattr(os, "sched_setscheduler", refuse)
     monkeypatch.setattr(os, "setpriority", refuse)
     assert raise_priority() == "normal"
+
+
+def test_a_process_gives_way_with_all_its_threads_and_its_session():
+    code = (
+        "import os, threading; from xvla_ros.nodes.priority import lower_priority as lower; "
+        "end = threading.Event(); thread = threading.Thread(target=end.wait); thread.start(); "
+        "before = os.nice(0); print(lower(before + 3)); "
+        "print(*{os.getpriority(0, int(t)) - before for t in os.listdir('/proc/self/task')}); "
+        "end.set()"
+    )
+    nice = os.nice(0)
+    run = partial(subprocess.run, [sys.executable, "-c", code], capture_output=True, text=True)
+    told, threads = run(check=True).stdout.splitlines()
+    assert told == f"nice {nice + 3}"
+    assert threads == "3"
+    told, threads = run(check=True, start_new_session=True).stdout.splitlines()
+    assert told.startswith(f"nice {nice + 3}")
+    assert threads == "3"
 
 
 def test_the_last_command_is_remembered_for_a_minute(tmp_path):

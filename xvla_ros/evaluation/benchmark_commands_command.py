@@ -8,14 +8,16 @@ from pathlib import Path
 
 _EPILOG = """\
 Starts the simulator, the demo policy and the scheduler, and threads of torch that keep every
-processor busy besides; listens to the arm's commands for a while. Times are those that the
-middleware notes when the scheduler publishes. `priority` says what the scheduler's process
-obtained (docs/operation.md tells how to permit more), `fixed work` what the same machine makes of
-a third of a millisecond of arithmetic every period, in a thread of the same priority: what it
-takes beyond its median is the machine's doing.
+processor busy besides and give way as inference does (parameter `nice` of the policy); listens to
+the arm's commands for a while. Times are those that the middleware notes when the scheduler
+publishes. `priority` says what the scheduler's process obtained (docs/operation.md tells how to
+permit more), `fixed work` what the same machine makes of a third of a millisecond of arithmetic
+every period, in a thread of the same priority: what it takes beyond its median is the machine's
+doing.
 
     xvla benchmark commands
     xvla benchmark commands --seconds 600 --threads 2 --json commands.json
+    prlimit --rtprio=0 --nice=0 xvla benchmark commands     without permission for a priority
     xvla benchmark commands --seconds 0        only what deciding a command costs; needs no ROS
 """
 

@@ -29,8 +29,9 @@ from xvla_ros.evaluation.tick_timing import Timing
 from xvla_ros.msg import SchedulerStatus
 from xvla_ros.nodes import qos
 from xvla_ros.nodes.bringup import Arguments, describe
-from xvla_ros.nodes.priority import raise_priority
+from xvla_ros.nodes.priority import lower_priority, raise_priority
 from xvla_ros.nodes.supervisor import Supervisor
+from xvla_ros.parameters.nice import DEFAULT
 from xvla_ros.scheduler.params import SchedulerParams
 
 _START_S = 120.0
@@ -194,9 +195,10 @@ class _Listener:
 
 @contextlib.contextmanager
 def _saturated(threads: int) -> Iterator[None]:
-    """A process that keeps the processors busy meanwhile."""
+    """A process that keeps the processors busy meanwhile, and gives way as inference does."""
     command = [sys.executable, "-m", "xvla_ros.runtime.saturate", str(threads)]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE)
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
+    lower_priority(DEFAULT, process.pid)
     try:
         yield
     finally:

@@ -7,7 +7,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -86,6 +86,7 @@ def record(options: RecordOptions, stop: threading.Event, said: Callable[[str], 
     with spinning("xvla_recorder", options.ros_arguments) as node:
         asked = ask_all(node, options.wait_s, stop)
         policy = asked[names.POLICY_NODE]
+        driver = driver_topics(asked, said)
         writer = StreamWriter(options.out)
         recorder = recorder_of(
             node,
@@ -94,6 +95,7 @@ def record(options: RecordOptions, stop: threading.Event, said: Callable[[str], 
             quality=options.jpeg_quality,
             sink=writer.put,
             clock=lambda: int(node.get_clock().now().nanoseconds),
+            more=driver,
         )
         recorder.keep_images = True
         said(f"recording {recorder.topics} topics to {options.out}")
@@ -115,6 +117,7 @@ def recorder_of(
     quality: int = 85,
     sink: Callable[[Record], None] | None = None,
     clock: Callable[[], int] | None = None,
+    more: Sequence[tuple[str, type]] = (),
 ) -> LiveRecorder:
     """A recorder of everything that repeats an episode; images once `keep_images` is set.
 
@@ -125,8 +128,10 @@ def recorder_of(
         quality: of the JPEG images.
         sink: see `LiveRecorder`.
         clock: see `LiveRecorder`.
+        more: topics with types besides; see `driver_topics`.
     """
     topics, images = topics_of(policy, raw=raw)
+    topics += more
     # A status from before the recording says what there was to do when it began.
     latched = (
         _TF_STATIC,
@@ -178,6 +183,30 @@ def topics_of(policy: Values, *, raw: bool) -> tuple[list[tuple[str, type]], lis
             images.append(topic)
     # Two cameras of one driver have one camera_info beside them.
     return list(dict(found).items()), images
+
+
+def driver_topics(
+    parameters: Mapping[str, Values], said: Callable[[str], None]
+) -> list[tuple[str, type]]:
+    """Command topics of a driver that has messages of its own, with their types.
+
+    Args:
+        parameters: of the nodes, by name.
+        said: told what cannot be recorded, and the mend.
+    """
+    if parameters.get(names.SCHEDULER_NODE, {}).get("backend") != "xs":
+        return []
+    robot = str(parameters[names.POLICY_NODE]["robot_name"])
+    group, single = names.xs_joint_group(robot), names.xs_joint_single(robot)
+    try:
+        from interbotix_xs_msgs.msg import JointGroupCommand, JointSingleCommand
+    except ImportError:
+        said(
+            f"{group} and {single} are not recorded: interbotix_xs_msgs is missing (build "
+            "github.com/Interbotix/interbotix_ros_core)"
+        )
+        return []
+    return [(group, JointGroupCommand), (single, JointSingleCommand)]
 
 
 def custom_data(parameters: dict[str, Values]) -> dict[str, str]:

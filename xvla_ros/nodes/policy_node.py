@@ -29,8 +29,9 @@ from xvla_ros.nodes.parameters.declaration import Values, declare, read
 from xvla_ros.nodes.policy_inputs import PolicyInputs
 from xvla_ros.nodes.policy_loop import PolicyLoop, Settings
 from xvla_ros.nodes.policy_state import Announcer, Assessment, State
+from xvla_ros.nodes.priority import giving_way
 from xvla_ros.nodes.run_task import TaskServer, faults
-from xvla_ros.nodes.task_monitor import End, Progress, TaskMonitor, TaskParams
+from xvla_ros.nodes.task_monitor import BLOCKED, End, Progress, TaskMonitor, TaskParams
 from xvla_ros.parameters import policy as parameters
 from xvla_ros.runtime.device import DeviceError
 from xvla_ros.runtime.observer import Frames
@@ -75,7 +76,7 @@ class PolicyNode(LifecycleNode):
         )
         self._inputs = PolicyInputs(self, values, self._start)
         self._report = policy_report.Diagnostics(self._inputs)
-        self._stop = ""
+        self._stop = self._blocked = ""
         self.create_subscription(
             SchedulerStatus,
             names.of(names.SCHEDULER_NODE, names.STATUS),
@@ -216,6 +217,7 @@ class PolicyNode(LifecycleNode):
     def _on_scheduler(self, message: SchedulerStatus) -> None:
         stopped = message.state == SchedulerStatus.STOPPED
         self._stop = (message.message or "stopped") if stopped else ""
+        self._blocked = message.message if message.message.startswith(BLOCKED) else ""
 
     def _task_refusal(self) -> str | None:
         return None if self.is_active else "the node is not active"
@@ -258,7 +260,9 @@ class PolicyNode(LifecycleNode):
         assessment = loop.assess(now)
         stalled, failed = faults(assessment)
         plan = self._inputs.proprio.plan(now)
-        progress = Progress(now, plan, 0, stalled, failed, assessment.message, self._stop)
+        progress = Progress(
+            now, plan, 0, stalled, failed, assessment.message, self._stop, self._blocked
+        )
         self._tasks.update(progress, loop.sequence)
         self._tell(assessment, loop)
 
@@ -294,8 +298,9 @@ def _load(values: Values) -> LocalPolicy:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the node until it is asked to stop; returns the exit code."""
+    make = partial(giving_way, PolicyNode)
     return process.run(
-        PolicyNode, names.POLICY_NODE, parameters.POLICY_PARAMETERS, argv, threads=_THREADS
+        make, names.POLICY_NODE, parameters.POLICY_PARAMETERS, argv, threads=_THREADS
     )
 
 

@@ -18,6 +18,7 @@ from xvla_ros.nodes.conversions import now_seconds, plan_msg, time_msg
 from xvla_ros.nodes.lifecycle import LifecycleNode
 from xvla_ros.nodes.period import PeriodMeter
 from xvla_ros.nodes.scheduler_diagnostics import SchedulerDiagnostics
+from xvla_ros.nodes.task_monitor import BLOCKED
 from xvla_ros.scheduler.arm_io import ArmCommand, ArmModel
 
 _PLAN_S = 0.5
@@ -74,6 +75,7 @@ class SchedulerPublishers:
             ("plan", "status", "diagnostics", "garbage", "path"), float("-inf")
         )
         self._revision = -1
+        self._blocked = False
         self._key: tuple[object, ...] = ()
 
     def close(self) -> None:
@@ -105,14 +107,18 @@ class SchedulerPublishers:
         if command is not None:
             self._judge.observe(command)
         scheduler = self._loop.executor.scheduler
-        if known and (scheduler.revision != self._revision or self._due("plan", steady, _PLAN_S)):
+        blocked = command is not None and command.message.startswith(BLOCKED)
+        news, self._blocked = blocked and not self._blocked, blocked
+        if news:
+            # Before the plan of the new epoch, which it explains.
+            self._publish_status(steady, command)
+        elif known and (scheduler.revision != self._revision or self._due("plan", steady, _PLAN_S)):
             self._revision = scheduler.revision
             self._last["plan"] = steady
             now = now_seconds(self._node.get_clock())
             self._plan.publish(plan_msg(self._loop.executor.plan(now), now, self._frame_id))
         elif self._changed(command) or self._due("status", steady, _STATUS_S):
-            self._last["status"] = steady
-            self._status.publish(self.status(command))
+            self._publish_status(steady, command)
         elif self._due("diagnostics", steady, _DIAGNOSTICS_S):
             self._last["diagnostics"] = steady
             header = self._header()
@@ -135,6 +141,10 @@ class SchedulerPublishers:
         return scheduler_report.status(
             self._header(), self._loop.executor, command, self.meter, self._priority
         )
+
+    def _publish_status(self, steady: float, command: ArmCommand | None) -> None:
+        self._last["status"] = steady
+        self._status.publish(self.status(command))
 
     def _due(self, what: str, steady: float, period: float) -> bool:
         return steady - self._last[what] >= period

@@ -33,6 +33,7 @@ from xvla_ros.nodes import conversions, fast_dds, qos
 from xvla_ros.nodes.diagnostics import Level, diagnostic, diagnostic_array
 from xvla_ros.nodes.parameters.declaration import ParameterRefused, Values, declare
 from xvla_ros.nodes.parameters.sim import SIM_PARAMETERS, check, settings
+from xvla_ros.nodes.priority import giving_way
 from xvla_ros.nodes.process import EXIT_FAILED, run
 from xvla_ros.nodes.sim_loop import PeriodicThread
 from xvla_ros.nodes.sim_pictures import image_msg, jpeg_msg
@@ -331,7 +332,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if warning:
         print(f"{names.SIM_NODE}: {warning}", file=sys.stderr)
     try:
-        return run(SimNode, names.SIM_NODE, SIM_PARAMETERS, argv)
+        return run(partial(giving_way, SimNode), names.SIM_NODE, SIM_PARAMETERS, argv)
     except cameras.RenderingUnavailable as error:
         print(f"{names.SIM_NODE}: {error}", file=sys.stderr)
         return EXIT_FAILED

@@ -13,6 +13,9 @@ from enum import IntEnum
 from xvla_ros.chunk import Plan
 from xvla_ros.geometry import Pose
 
+BLOCKED = "the arm is blocked"
+"""How the scheduler's message begins from the freezing of an arm to the end of its way back."""
+
 
 class End(IntEnum):
     """Why a task ended; the numbers are those of the action's result."""
@@ -24,6 +27,7 @@ class End(IntEnum):
     STALLED = 4
     DEACTIVATED = 5
     ERROR = 6
+    BLOCKED = 7
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,8 @@ class Progress:
     message: str = ""
     stop: str = ""
     """What the scheduler says while a stop is latched; empty = none is."""
+    blocked: str = ""
+    """What the scheduler says while it leads a blocked arm back; empty = it does not."""
 
 
 class TaskMonitor:
@@ -112,6 +118,8 @@ class TaskMonitor:
             return None
         if self._epoch is None:
             self._epoch = plan.epoch if plan.start >= self._started else None
+        elif plan.epoch != self._epoch and progress.blocked:
+            return Outcome(End.BLOCKED, f"the scheduler: {progress.blocked}")
         elif plan.epoch != self._epoch:
             return Outcome(End.STOPPED, "the scheduler was stopped, reset or restarted")
         return None

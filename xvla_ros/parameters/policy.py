@@ -12,6 +12,7 @@ from xvla_ros import names
 from xvla_ros.model.time_grid import DEFAULT_STEPS, check_grid
 from xvla_ros.observation import Limits, ViewSpec
 from xvla_ros.parameters import checkpoint
+from xvla_ros.parameters.nice import NICE
 from xvla_ros.parameters.parameter import Parameter, Value, Values
 from xvla_ros.runtime.options import DTYPES, IMAGES, QUANTIZATIONS
 from xvla_ros.runtime.proprio import SOURCES, ProprioParams
@@ -135,6 +136,7 @@ POLICY_PARAMETERS: tuple[Parameter, ...] = (
         "Namespace of the driver's topics and prefix of the frames.",
         read_only=True,
     ),
+    NICE,
     *MODEL_PARAMETERS,
     *(parameter for slot in range(SLOTS) for parameter in _camera(slot)),
     Parameter("policy_rate_hz", 2.0, "Rate of inferences, at most.", "Hz", 0.1, 30.0),

@@ -214,6 +214,16 @@ def test_another_epoch_means_that_the_scheduler_was_stopped():
     assert task.update(progress(T + 0.1, plan=plan(epoch=2))).end is End.STOPPED
 
 
+def test_a_frozen_arm_is_a_reason_of_its_own_and_one_from_before_the_task_is_none():
+    task, message = monitor(), "the arm is blocked (effort): backing off"
+    assert task.update(progress(T, blocked=message)) is None
+    outcome = task.update(progress(T + 0.1, plan=plan(epoch=2), blocked=message))
+    assert (outcome.end, outcome.message) == (End.BLOCKED, f"the scheduler: {message}")
+    # A stop goes before it.
+    stop = monitor().update(progress(T, blocked=message, stop="stopped: call ~/clear_stop"))
+    assert stop.end is End.STOPPED
+
+
 def test_a_stop_before_the_tasks_first_chunk_ends_it():
     task = monitor()
     assert task.update(progress(T, first_sequence=0)) is None

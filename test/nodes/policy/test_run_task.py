@@ -120,6 +120,28 @@ def test_a_stop_before_the_first_plan_of_the_task_ends_it_too(ros, stage, run, c
     assert reason in result.message
 
 
+def test_an_arm_that_was_frozen_ends_the_task_with_a_reason_of_its_own(ros, stage, run, client):
+    stage.plan = stage.holding(stage.ready_pose(), epoch=3)
+    policy = run()
+    policy.start()
+    ros.wait_for(lambda: stage.chunks and stage.chunks[-1][1].epoch == 3, what="the epoch")
+    scheduler = ros.node("scheduler")
+    output = scheduler.create_publisher(
+        SchedulerStatus, names.of(names.SCHEDULER_NODE, names.STATUS), qos.STATUS
+    )
+    handle = client.send()
+    ros.wait_for(lambda: client.feedback and client.feedback[-1].chunks, what="a chunk of the task")
+    reason = "the arm is blocked (tracking_error)"
+    output.publish(SchedulerStatus(state=SchedulerStatus.EXECUTING, message=reason))
+    # The status alone ends nothing.
+    told = len(client.feedback)
+    ros.wait_for(lambda: len(client.feedback) > told + 2, what="feedback after the status")
+    stage.plan = stage.holding(stage.ready_pose(), epoch=4, holding=True)
+    _, result = client.result(handle)
+    assert result.reason == RunTask.Result.BLOCKED
+    assert reason in result.message
+
+
 def test_a_task_without_its_camera_ends_as_stalled_with_the_topic(ros, stage, run, client):
     policy = run(task__stall_s=0.5, observation__max_image_age_s=0.5)
     policy.start()

@@ -14,6 +14,7 @@ from xvla_ros.arm import constants
 from xvla_ros.chunk import Refusal
 from xvla_ros.msg import SchedulerStatus
 from xvla_ros.nodes import bringup
+from xvla_ros.nodes.task_monitor import BLOCKED
 
 NODE = names.SCHEDULER_NODE
 
@@ -102,7 +103,9 @@ def test_joint_states_stop_and_the_arm_rests_suspended_until_they_are_back(rig):
     assert "joint states are" in rig.status.message
     policy.paused = True
     rig.robot.silent = False
-    rig.wait_status(lambda s: s.state == SchedulerStatus.HOLDING, "HOLDING")
+    # STARVED where they were back before the arm had come to rest.
+    rests = (SchedulerStatus.HOLDING, SchedulerStatus.STARVED)
+    rig.wait_status(lambda s: s.state in rests, "rest")
     policy.paused = False
     rig.wait_moving()
     rig.assert_continuous(count - 50)
@@ -134,6 +137,24 @@ def test_after_a_kill_and_respawn_actuation_is_off_and_the_arm_goes_on_where_it_
     assert abs(rig.robot.fingers[fingers] - told) < 1e-9
 
 
+def test_an_arm_that_is_blocked_freezes_backs_off_and_goes_on_once_it_is_free(rig):
+    rig.start()
+    policy = rig.add_policy()
+    rig.run_until_moving()
+    epoch = rig.status.epoch
+    rig.robot.stuck = True
+    status = rig.wait_status(lambda s: s.message.startswith(BLOCKED), "a blocked arm")
+    assert status.epoch > epoch
+    assert status.message.startswith(f"{BLOCKED} (tracking_error)")
+    rig.wait_for(lambda: policy.plans[-1].epoch > epoch, what="a plan of the new epoch")
+    rig.wait_status(lambda s: "backing off" in s.message, "the way back")
+    rig.robot.stuck = False
+    rig.wait_status(lambda s: not s.message, "the end of the way back")
+    assert rig.status.actuating
+    rig.wait_moving()
+    rig.assert_continuous()
+
+
 class SimulatedTime:
     """Publishes /clock; `offset` makes it jump."""
 
@@ -159,7 +180,7 @@ def test_a_clock_that_jumps_back_makes_the_arm_hold_without_a_burst(ros, make_ri
     policy.paused = True
     count = len(rig.robot.commands)
     jumped = time.monotonic()
-    clock.offset -= 20.0
+    clock.offset -= 10.0
     rig.wait_rest()
     rested = rig.came_to_rest(count)
     # The chunk would have gone on for seconds.

@@ -42,11 +42,20 @@ class Entry:
     message: Any
 
 
+# Fields of github.com/Interbotix/interbotix_ros_core, which whoever reads a bag need not have.
+_XS_COMMANDS = {
+    "interbotix_xs_msgs/msg/JointGroupCommand": "string name\nfloat32[] cmd\n",
+    "interbotix_xs_msgs/msg/JointSingleCommand": "string name\nfloat32 cmd\n",
+}
+
+
 @lru_cache(maxsize=1)
 def typestore() -> Typestore:
-    """The messages of ROS 2 Jazzy and of this package."""
+    """The messages of ROS 2 Jazzy, of this package, and a WidowX driver's commands."""
     store = get_typestore(Stores.ROS2_JAZZY)
     store.register(own_types())
+    for name, definition in _XS_COMMANDS.items():
+        store.register(get_types_from_msg(definition, name))
     return store
 
 

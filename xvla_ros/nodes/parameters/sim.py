@@ -8,6 +8,7 @@ from typing import Any
 from xvla_ros import names
 from xvla_ros.arm.constants import ARM_JOINTS, GRIPPER_JOINT
 from xvla_ros.arm.xs_driver import SHADOWS
+from xvla_ros.parameters.nice import NICE
 from xvla_ros.parameters.parameter import Parameter, Values
 from xvla_ros.sim import cameras
 from xvla_ros.sim.tasks import TASKS
@@ -23,6 +24,7 @@ SIM_PARAMETERS: tuple[Parameter, ...] = (
         "Namespace of the simulated driver's topics and prefix of the frames.",
         read_only=True,
     ),
+    NICE,
     Parameter(
         "driver",
         "jtc",
@@ -147,7 +149,9 @@ class SimSettings:
 def settings(values: Values) -> SimSettings:
     """The settings that the declared values stand for."""
     plain: dict[str, Any] = {
-        k.removeprefix("xs."): v for k, v in values.items() if not k.startswith("cameras.")
+        k.removeprefix("xs."): v
+        for k, v in values.items()
+        if not k.startswith("cameras.") and k != NICE.name
     }
     enabled = frozenset(n for n in cameras.NAMES if values[_CAMERA_ENABLED.format(n)])
     return SimSettings(enabled=enabled, **plain)
