@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from xvla_ros.parameters.parameter import Parameter
 
-DEFAULT = 5
-"""A third of the weight of a process that does not give way."""
+DEFAULT = 10
+"""A ninth of the weight of a process that does not give way."""
 
 NICE = Parameter(
     "nice",
