@@ -25,6 +25,8 @@ EE_LINK = "ee_gripper_link"
 ACTION_CHUNK = "action_chunk"
 PLAN = "plan"
 DIAGNOSTICS = "/diagnostics"
+BESIDE_NETWORK = "beside the network"
+"""How figures of the policy's own work begin in its diagnostics."""
 JOY = "joy"
 
 STATUS = "~/status"

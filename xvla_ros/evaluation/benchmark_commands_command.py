@@ -18,6 +18,7 @@ doing.
     xvla benchmark commands
     xvla benchmark commands --seconds 600 --threads 2 --json commands.json
     prlimit --rtprio=0 --nice=0 xvla benchmark commands     without permission for a priority
+    xvla benchmark commands --threads 0        what the policy adds to its network: beside_network
     xvla benchmark commands --seconds 0        only what deciding a command costs; needs no ROS
 """
 
@@ -35,6 +36,7 @@ def add_parser(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     add("--seconds", type=float, default=60.0, help="of listening (60); 0 = no stream")
     add("--threads", type=int, default=2, help="of torch that keep the machine busy (2); 0 = none")
     add("--ticks", type=int, default=3000, help="commands whose decision is timed (3000)")
+    add("--params-file", default="", help="of the nodes; default: that of the package")
     add("--out", type=Path, default=Path("out/commands"), help="folder for the nodes' logs")
     add("--json", type=Path, help="file for the figures; they are printed as well")
     parser.set_defaults(run=run)
@@ -69,6 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
             arguments.threads,
             arguments.out,
             lambda text: print(text, file=sys.stderr, flush=True),
+            arguments.params_file,
         )
         content["stream"] = asdict(stream)
         missed = stream.missed

@@ -12,11 +12,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from diagnostic_msgs.msg import DiagnosticArray
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
 from trajectory_msgs.msg import JointTrajectory
@@ -65,6 +66,9 @@ class StreamFigures:
     saturated: bool
     chunks: int
     """Accepted meanwhile: the policy was at work."""
+    beside_network: dict[str, float] = field(default_factory=dict)
+    """From the policy's choice of an observation to its chunk, without the network: n; median, min,
+    p95 and, of a hundred chunks or more, p99 in seconds. Of the last thousand chunks."""
 
 
 def figures(
@@ -89,7 +93,9 @@ def figures(
     )
 
 
-def measure(seconds: float, threads: int, logs: Path, said: Callable[[str], None]) -> StreamFigures:
+def measure(
+    seconds: float, threads: int, logs: Path, said: Callable[[str], None], params_file: str = ""
+) -> StreamFigures:
     """Brings simulator, policy and scheduler up and listens to the commands.
 
     Args:
@@ -97,13 +103,14 @@ def measure(seconds: float, threads: int, logs: Path, said: Callable[[str], None
         threads: of torch that saturate the processors besides; 0 = none.
         logs: folder for what the nodes say.
         said: told what is going on.
+        params_file: of the nodes; empty = that of the package.
 
     Raises:
         BringUpError: the nodes could not be started.
         NotRunning: no commands came.
     """
     domain = choose_domain()
-    bringup = describe(Arguments(sim=True, start_actuation=True))
+    bringup = describe(Arguments(sim=True, start_actuation=True, params_file=params_file))
     said(f"starting {len(bringup.processes)} nodes in ROS domain {domain} ...")
     with contextlib.ExitStack() as stack:
         supervisor = stack.enter_context(Supervisor(bringup, logs))
@@ -119,12 +126,14 @@ def measure(seconds: float, threads: int, logs: Path, said: Callable[[str], None
         time.sleep(seconds)
         stamps = listener.stamps[:]
         after = listener.status()
+        beside = dict(listener.beside_network)
         if supervisor.faults:
             raise NotRunning(supervisor.faults[0])
     if len(stamps) < 2:
         raise NotRunning(f"{names.SCHEDULER_NODE} sends no commands")
     chunks = int(after.chunks_accepted - before.chunks_accepted)
-    return figures(stamps, _PERIOD_S, after.priority, threads > 0, chunks)
+    found = figures(stamps, _PERIOD_S, after.priority, threads > 0, chunks)
+    return replace(found, beside_network=beside)
 
 
 def fixed_work(at_most: float) -> Timing:
@@ -156,6 +165,7 @@ class _Listener:
 
     def __init__(self, node: Node) -> None:
         self.stamps: list[int] = []
+        self.beside_network: dict[str, float] = {}
         self._status: SchedulerStatus | None = None
         # rclpy tells from the signature that the callback wants to know when it was published.
         on_command: Any = self._on_command
@@ -167,6 +177,9 @@ class _Listener:
             names.of(names.SCHEDULER_NODE, names.STATUS),
             self._on_status,
             qos.STATUS,
+        )
+        node.create_subscription(
+            DiagnosticArray, names.DIAGNOSTICS, self._on_diagnostics, qos.DIAGNOSTICS
         )
 
     def wait(self, timeout: float) -> None:
@@ -191,6 +204,16 @@ class _Listener:
 
     def _on_status(self, message: SchedulerStatus) -> None:
         self._status = message
+
+    def _on_diagnostics(self, message: DiagnosticArray) -> None:
+        found = {
+            value.key.removeprefix(names.BESIDE_NETWORK).removesuffix(" [s]").strip(): value.value
+            for status in message.status
+            for value in status.values
+            if value.key.startswith(names.BESIDE_NETWORK)
+        }
+        if found:
+            self.beside_network = {key: float(value) for key, value in found.items()}
 
 
 @contextlib.contextmanager

@@ -56,6 +56,7 @@ class PolicyLoop:
         clock: seconds on the ROS clock.
         publish: takes the finished message, in the worker's thread.
         logger: for what an operator should hear.
+        network: seconds that the network has taken so far; None if nobody knows.
         sequence: of the last chunk that this process has published.
     """
 
@@ -69,6 +70,7 @@ class PolicyLoop:
         clock: Callable[[], float],
         publish: Callable[[ActionChunk], None],
         logger: RcutilsLogger,
+        network: Callable[[], float] | None = None,
         sequence: int = 0,
     ) -> None:
         self.policy = policy
@@ -82,6 +84,7 @@ class PolicyLoop:
         self._clock = clock
         self._publish = publish
         self._logger = logger
+        self._network = network
         self._state = PolicyState()
         self._active = False
         self._future: Future[None] | None = None
@@ -116,7 +119,7 @@ class PolicyLoop:
         generation = self._generation
         if not (self._active and self.settings.instruction) or self.busy:
             return False
-        now = self._clock()
+        now, begun = self._clock(), time.perf_counter()
         observation = self._inputs.observer.look(now)
         if observation is None:
             return False
@@ -136,7 +139,9 @@ class PolicyLoop:
                 return False
             self._started = time.monotonic()
             self._future = self._worker.submit(
-                lambda: self._infer(observation, request, generation, now - observation.stamp)
+                lambda: self._infer(
+                    observation, request, generation, now - observation.stamp, begun
+                )
             )
         self.proprio_source = request.proprio.source
         return True
@@ -160,11 +165,17 @@ class PolicyLoop:
     # Below is what the inference thread does.
 
     def _infer(
-        self, observation: Observation[AnyImage], request: Request, generation: int, age: float
+        self,
+        observation: Observation[AnyImage],
+        request: Request,
+        generation: int,
+        age: float,
+        begun: float,
     ) -> None:
         from xvla_ros.runtime.policy import PredictionError
 
         start = time.perf_counter()
+        before = 0.0 if self._network is None else self._network()
         try:
             seen = replace(request, images=self._inputs.observer.rgb(observation))
             chunk = predict_chunk(self.policy, seen, self._clock)
@@ -186,7 +197,10 @@ class PolicyLoop:
                 return
             self._publish(message)
             self.sequence = request.sequence
-        self.figures.published(time.monotonic(), time.perf_counter() - start, age)
+        end = time.perf_counter()
+        self.figures.published(time.monotonic(), end - start, age)
+        if self._network is not None:
+            self.figures.beside(end - begun - (self._network() - before))
 
     def _fail(self, summary: str, details: str) -> None:
         """Notes why there is no chunk; the operator hears of each kind once."""

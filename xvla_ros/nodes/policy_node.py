@@ -8,7 +8,7 @@ installation is a failed transition and not a dead process.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -35,6 +35,7 @@ from xvla_ros.nodes.task_monitor import BLOCKED, End, Progress, TaskMonitor, Tas
 from xvla_ros.parameters import policy as parameters
 from xvla_ros.runtime.device import DeviceError
 from xvla_ros.runtime.observer import Frames
+from xvla_ros.runtime.stages import StageClock
 
 if TYPE_CHECKING:
     from xvla_ros.runtime.policy import LocalPolicy
@@ -116,6 +117,7 @@ class PolicyNode(LifecycleNode):
             self._now,
             self._chunks.publish,
             self.get_logger(),
+            _network_clock(policy),
             self._sequence,
         )
         # With device auto it also tells why this one was chosen.
@@ -287,6 +289,15 @@ class PolicyNode(LifecycleNode):
             source = str(self._values["proprio_source"]) if loop is None else loop.proprio_source
             self._status.publish(policy_report.status(stamp, assessment, loop, source))
             self._tasks.feedback(assessment)
+
+
+def _network_clock(policy: LocalPolicy) -> Callable[[], float] | None:
+    """Tells the seconds spent in the network; a card would have to be waited for at every stage."""
+    if policy.target.kind != "cpu":
+        return None
+    clock = StageClock(policy.target.synchronize)
+    policy.time_stages(clock)
+    return lambda: clock.network
 
 
 def _load(values: Values) -> LocalPolicy:

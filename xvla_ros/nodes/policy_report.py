@@ -15,6 +15,7 @@ from xvla_ros.nodes.diagnostics import Level, diagnostic, diagnostic_array
 from xvla_ros.nodes.policy_inputs import PolicyInputs
 from xvla_ros.nodes.policy_loop import PolicyLoop
 from xvla_ros.nodes.policy_state import Assessment, State
+from xvla_ros.runtime.benchmark import samples
 
 _LEVELS = {
     State.IDLE: Level.OK,
@@ -50,6 +51,13 @@ def status(
     return message
 
 
+def _rests(seconds: tuple[float, ...]) -> dict[str, object]:
+    """From observation to chunk without the network."""
+    found = samples.figures(seconds) if seconds else {}
+    unit = {"n": ""}
+    return {f"{names.BESIDE_NETWORK} {k}{unit.get(k, ' [s]')}": v for k, v in found.items()}
+
+
 class Diagnostics:
     """Rates, ages and latencies; rates are counted between two calls."""
 
@@ -76,6 +84,7 @@ class Diagnostics:
                 "inference p95 [s]": figures.percentile(95.0),
                 "observation age [s]": figures.observation_age,
                 "chunk rate [Hz]": figures.rate(time.monotonic()),
+                **_rests(figures.rests),
                 "model hash": loop.policy.model_hash,
             }
         return diagnostic(

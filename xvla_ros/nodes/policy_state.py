@@ -19,6 +19,7 @@ _PATIENCE_S = 1.0
 # While the state stays, other topics at fault are told no more often than this.
 _REPEAT_S = 5.0
 _LATENCIES = 100
+_RESTS = 1000
 _RATE_CHUNKS = 10
 
 
@@ -133,6 +134,7 @@ class Figures:
     def __init__(self) -> None:
         self._durations: deque[float] = deque(maxlen=_LATENCIES)
         self._times: deque[float] = deque(maxlen=_RATE_CHUNKS)
+        self._rests: deque[float] = deque(maxlen=_RESTS)
         self.chunks = 0
         self.refused = 0
         self.observation_age = 0.0
@@ -143,6 +145,15 @@ class Figures:
         self._times.append(steady)
         self.chunks += 1
         self.observation_age = age
+
+    def beside(self, rest: float) -> None:
+        """Notes the seconds from choosing an observation to its chunk, without the network's."""
+        self._rests.append(rest)
+
+    @property
+    def rests(self) -> tuple[float, ...]:
+        """What `beside` was told, the last thousand."""
+        return tuple(self._rests)
 
     def percentile(self, q: float) -> float:
         """Of the durations, seconds; 0 before the first."""

@@ -12,6 +12,8 @@ TEXT = "text_encoder"
 DENOISING = "denoising"
 POST = "post_processing"
 STAGES = (PREPARATION, VISION, TEXT, DENOISING, POST)
+NETWORK = (VISION, TEXT, DENOISING)
+"""Those of the network itself."""
 
 Stages = Callable[[str], AbstractContextManager[None]]
 """What a policy enters a stage with."""
@@ -33,6 +35,11 @@ class StageClock:
     def __init__(self, synchronize: Callable[[], None]) -> None:
         self._synchronize = synchronize
         self.seconds = dict.fromkeys(STAGES, 0.0)
+
+    @property
+    def network(self) -> float:
+        """Seconds spent in the network so far."""
+        return sum(self.seconds[name] for name in NETWORK)
 
     @contextmanager
     def __call__(self, name: str) -> Iterator[None]:

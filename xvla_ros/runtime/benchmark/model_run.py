@@ -18,11 +18,10 @@ from xvla_ros.runtime.benchmark.samples import figures
 from xvla_ros.runtime.benchmark.work import Work, exact_work, published_work
 from xvla_ros.runtime.interface import PolicyInput, Prediction
 from xvla_ros.runtime.policy import LocalPolicy, load_policy
-from xvla_ros.runtime.stages import DENOISING, STAGES, TEXT, VISION, StageClock, untimed
+from xvla_ros.runtime.stages import NETWORK, STAGES, StageClock, untimed
 
 Progress = Callable[[int, int], None]
 """Told how many shapes of how many have been measured."""
-_NETWORK = (VISION, TEXT, DENOISING)
 _SIDES = (480, 640)
 INSTRUCTION = "put the spoon on the towel"
 
@@ -104,7 +103,7 @@ class ModelRun:
         assert self.first is not None
         published, exact = self.work()
         gflop = exact.gflop()
-        network = [sum(call.stages[name] for name in _NETWORK) for call in self.calls]
+        network = [sum(call.stages[name] for name in NETWORK) for call in self.calls]
         found: dict[str, Any] = {
             "approximation": self.policy.approximation,
             "time_grid": list(self.policy.time_grid),
