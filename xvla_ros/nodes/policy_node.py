@@ -7,6 +7,7 @@ installation is a failed transition and not a dead process.
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
@@ -46,6 +47,9 @@ _DIAGNOSTICS_S = 1.0
 _ABANDON_S = 2.0
 # Callbacks, a transition, a running task, and get_state while all of them are busy.
 _THREADS = 4
+# Preparing images, the inference thread gives the interpreter up and takes it again a dozen times.
+# Callbacks that are at work let it wait for so long each time, 5 ms by default.
+_SWITCH_S = 0.0005
 
 
 class PolicyNode(LifecycleNode):
@@ -309,6 +313,7 @@ def _load(values: Values) -> LocalPolicy:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the node until it is asked to stop; returns the exit code."""
+    sys.setswitchinterval(_SWITCH_S)
     make = partial(giving_way, PolicyNode)
     return process.run(
         make, names.POLICY_NODE, parameters.POLICY_PARAMETERS, argv, threads=_THREADS
