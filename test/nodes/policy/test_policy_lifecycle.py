@@ -204,11 +204,14 @@ def test_cameras_joints_and_inference_are_in_the_diagnostics(ros, stage, run):
     ros.wait_for(lambda: 5.0 < float(camera()["rate [Hz]"]) < 30.0, 40.0, "about 20 Hz")
     ros.wait_for(lambda: float(camera()["age [s]"]) < 1.0, what="a fresh image")
 
-    def latency():
+    def figure(name):
         figures = {v.key: v.value for v in heard[f"{names.POLICY_NODE}: inference"].values}
-        return float(figures.get("inference p50 [s]", 0.0))
+        return float(figures.get(name, 0.0))
 
-    ros.wait_for(lambda: latency() > 0.0, what="a latency")
+    ros.wait_for(lambda: figure("inference p50 [s]") > 0.0, what="a latency")
+    ros.wait_for(lambda: figure("beside the network n") >= 2.0, what="chunks")
+    assert 0.0 < figure("beside the network min [s]") <= figure("beside the network median [s]")
+    assert figure("beside the network p99 [s]") == 0.0, "too few for a p99"
     stage.silent.add("main/image_raw")
     ros.wait_for(
         lambda: heard[f"{names.POLICY_NODE}: /main/image_raw"].level == b"\x02", what="ERROR level"
