@@ -37,6 +37,7 @@ from xvla_ros.parameters import policy as parameters
 from xvla_ros.runtime.device import DeviceError
 from xvla_ros.runtime.observer import Frames
 from xvla_ros.runtime.stages import StageClock
+from xvla_ros.runtime.threads import describe_times
 
 if TYPE_CHECKING:
     from xvla_ros.runtime.policy import LocalPolicy
@@ -48,7 +49,7 @@ _ABANDON_S = 2.0
 # Callbacks, a transition, a running task, and get_state while all of them are busy.
 _THREADS = 4
 # Preparing images, the inference thread gives the interpreter up and takes it again a dozen times.
-# Callbacks that are at work let it wait for so long each time, 5 ms by default.
+# Callbacks that are at work let it wait for so long each time; Python's default is 5 ms.
 _SWITCH_S = 0.0005
 
 
@@ -109,6 +110,7 @@ class PolicyNode(LifecycleNode):
         policy = self._policy = worker.call(partial(_load, values))
         loaded = time.monotonic()
         warm_up = worker.call(policy.warm_up)
+        threads = {} if values["threads"] else worker.call(policy.choose_threads)
         # The hash of gigabytes may still be being computed; nobody else shall wait for it.
         worker.call(lambda: policy.model_hash)
         robot = str(values["robot_name"])
@@ -124,6 +126,8 @@ class PolicyNode(LifecycleNode):
             _network_clock(policy),
             self._sequence,
         )
+        if threads:
+            self.get_logger().info(f"threads: {describe_times(threads)}")
         # With device auto it also tells why this one was chosen.
         self.get_logger().info(f"device: {policy.device_description}")
         self.get_logger().info(f"checkpoint: {policy.conventions}")

@@ -121,7 +121,8 @@ MODEL_PARAMETERS: tuple[Parameter, ...] = (
     Parameter(
         "threads",
         0,
-        "CPU threads of the network; 0 = as many as cores. Read by configure.",
+        "CPU threads of the network; 0 = the fewest that are about as fast as any, by a measurement. "
+        "Read by configure.",
         minimum=0,
         maximum=512,
     ),

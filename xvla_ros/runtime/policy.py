@@ -41,6 +41,7 @@ from xvla_ros.runtime.interface import (
 )
 from xvla_ros.runtime.options import EXACT, FAST, RunOptions, parse_steps
 from xvla_ros.runtime.stages import DENOISING, POST, Stages, untimed
+from xvla_ros.runtime.threads import fewest_threads, times_by_threads
 
 __all__ = [
     "LocalPolicy",
@@ -52,6 +53,9 @@ __all__ = [
 ]
 
 Array = NDArray[np.float64]
+
+# Torch's own choice, before anybody has made another.
+_MOST_THREADS = torch.get_num_threads()
 
 
 class LocalPolicy:
@@ -121,7 +125,7 @@ class LocalPolicy:
             ValueError: no image, too many or wrong ones, or a pose that is not finite.
         """
         start = time.perf_counter()
-        raw = self._run(inputs)
+        raw = self._run(inputs, self.time_grid)
         if not np.isfinite(raw).all():
             step, channel = np.argwhere(~np.isfinite(raw))[0]
             raise PredictionError(
@@ -140,10 +144,33 @@ class LocalPolicy:
     def warm_up(self) -> float:
         """Runs the network once on blank images; seconds it took."""
         start = time.perf_counter()
-        size = self.processor.image_size
-        blank = np.zeros((size, size, 3), np.uint8)
-        self._run(PolicyInput((blank,) * self.num_views, Pose.identity(), "", 0))
+        self._run(self._blank(), self.time_grid)
         return time.perf_counter() - start
+
+    def choose_threads(self) -> dict[int, float]:
+        """Takes the fewest CPU threads that are about as fast as torch's own choice or faster.
+
+        To be called by the thread that predicts, after `warm_up`.
+
+        Returns:
+            Seconds of one denoising step by number of threads; empty on an accelerator.
+        """
+        if self.target.kind != "cpu":
+            return {}
+        blank = self._blank()
+        seconds = times_by_threads(
+            _MOST_THREADS,
+            torch.set_num_threads,
+            lambda: self._run(blank, (1.0,)),
+            time.perf_counter,
+        )
+        torch.set_num_threads(fewest_threads(seconds))
+        return seconds
+
+    def _blank(self) -> PolicyInput:
+        size = self.processor.image_size
+        image = np.zeros((size, size, 3), np.uint8)
+        return PolicyInput((image,) * self.num_views, Pose.identity(), "", 0)
 
     def close(self) -> None:
         """Drops the network; a further prediction is an error."""
@@ -176,7 +203,7 @@ class LocalPolicy:
         return proprio, noise
 
     @torch.inference_mode()
-    def _run(self, inputs: PolicyInput) -> Array:
+    def _run(self, inputs: PolicyInput, time_grid: Sequence[float]) -> Array:
         """The network's chunk (H, 20) in the numbers of the checkpoint."""
         model = self.model
         if not inputs.pose.is_finite():
@@ -190,7 +217,7 @@ class LocalPolicy:
                 self._batch(proprio),
                 self._batch(np.array(self.domain_id, np.int64)),
                 self._batch(noise),
-                self.time_grid,
+                time_grid,
                 None if inputs.prefix is None else self._guide(inputs.prefix, noise.shape),
             )
             return np.asarray(actions[0].float().cpu().numpy(), dtype=np.float64)
