@@ -38,7 +38,7 @@ class Machine:
 
     def work(self) -> None:
         self.calls.append(self.threads)
-        paused = 1.0 if len(self.calls) % 3 == 0 else 0.0
+        paused = 0.2 if len(self.calls) % 3 == 0 else 0.0
         self.now += self.seconds[self.threads] + paused
 
 
@@ -47,6 +47,14 @@ def test_pauses_of_the_machine_and_first_calls_are_not_counted():
     found = times_by_threads(4, machine.use, machine.work, lambda: machine.now)
     assert found == pytest.approx(machine.seconds)
     assert machine.calls == [4] * 4 + [2] * 4 + [1] * 4
+
+
+def test_long_work_is_done_twice():
+    machine = Machine({1: 0.8})
+    assert times_by_threads(1, machine.use, machine.work, lambda: machine.now) == {
+        1: pytest.approx(0.8)
+    }
+    assert len(machine.calls) == 2
 
 
 def test_fewer_threads_are_not_tried_where_half_of_them_take_much_longer():

@@ -121,7 +121,7 @@ MODEL_PARAMETERS: tuple[Parameter, ...] = (
     Parameter(
         "threads",
         0,
-        "CPU threads of the network; 0 = the fewest that are about as fast as any, by a measurement. "
+        "CPU threads of the network; 0 = the fewest that a measurement finds about as fast as any. "
         "Read by configure.",
         minimum=0,
         maximum=512,
