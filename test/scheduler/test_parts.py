@@ -174,7 +174,7 @@ def test_a_fade_starts_at_the_command_with_its_velocity_and_ends_at_the_chunk(se
     trajectory = random_trajectory(rng)
     command = trajectory.pose(phase) @ random_pose(rng, 0.05, 0.5)
     twist = Twist(rng.normal(scale=0.1, size=3), rng.normal(scale=0.5, size=3))
-    path = faded(trajectory, phase, 0.4, command, twist)
+    path = faded(trajectory, phase, trajectory.pose(phase), 0.4, command, twist)
     metres, radians = path.pose(phase).distance(command)
     assert metres < 1e-9
     assert radians < 1e-7
@@ -195,7 +195,7 @@ def test_a_fade_from_rest_only_shrinks_the_offset(seed):
     rng = np.random.default_rng(seed)
     trajectory = random_trajectory(rng)
     command = trajectory.pose(0.0) @ random_pose(rng, 0.05, 0.5)
-    path = faded(trajectory, 0.0, 0.4, command, None)
+    path = faded(trajectory, 0.0, trajectory.pose(0.0), 0.4, command, None)
     offsets = np.array(
         [path.pose(p).distance(trajectory.pose(p)) for p in np.linspace(0.0, 0.4, 30)]
     )
@@ -209,7 +209,7 @@ def test_one_phase_of_a_path_gives_what_many_give(seed, phase):
     trajectory = random_trajectory(rng)
     command = trajectory.pose(0.2) @ random_pose(rng, 0.05, 0.5)
     twist = Twist(rng.normal(scale=0.1, size=3), rng.normal(scale=0.5, size=3))
-    path = faded(trajectory, 0.2, 0.4, command, twist)
+    path = faded(trajectory, 0.2, trajectory.pose(0.2), 0.4, command, twist)
     positions, rotations = path.sample(np.array([0.2, phase]))
     np.testing.assert_allclose(path.pose(phase).position, positions[1], atol=1e-14)
     np.testing.assert_allclose(path.pose(phase).rotation, rotations[1], atol=1e-13)
@@ -217,7 +217,7 @@ def test_one_phase_of_a_path_gives_what_many_give(seed, phase):
 
 def test_no_fade_is_the_chunk_at_once():
     trajectory = random_trajectory(np.random.default_rng(1))
-    path = faded(trajectory, 0.2, 0.0, Pose.identity(), None)
+    path = faded(trajectory, 0.2, trajectory.pose(0.2), 0.0, Pose.identity(), None)
     assert path.fade is None
     np.testing.assert_array_equal(path.pose(0.3).position, trajectory.pose(0.3).position)
 

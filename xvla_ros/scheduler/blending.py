@@ -117,23 +117,19 @@ class Path:
         positions, rotations = self.sample(np.array([phase]))
         return Pose(positions[0], rotations[0])
 
-    def motion(self, phase: float) -> tuple[Pose, Twist]:
-        """The pose and the velocity at a phase."""
-        h = _DIFFERENCE
-        positions, rotations = self.sample(np.array([phase - h, phase, phase + h]))
-        twist = Twist(
-            (positions[2] - positions[0]) / (2.0 * h),
-            so3_log(rotations[0].T @ rotations[2]) / (2.0 * h),
-        )
-        return Pose(positions[1], rotations[1]), twist
-
     def twist(self, phase: float) -> Twist:
         """The velocity at a phase."""
-        return self.motion(phase)[1]
+        positions, rotations = self.sample(np.array([phase - _DIFFERENCE, phase + _DIFFERENCE]))
+        return Twist(
+            (positions[1] - positions[0]) / (2.0 * _DIFFERENCE),
+            so3_log(rotations[0].T @ rotations[1]) / (2.0 * _DIFFERENCE),
+        )
 
 
-def faded(curve: Curve, phase: float, duration: float, command: Pose, twist: Twist | None) -> Path:
-    """The path that leaves `command` with velocity `twist` at a phase of a curve.
+def faded(
+    curve: Curve, phase: float, new: Pose, duration: float, command: Pose, twist: Twist | None
+) -> Path:
+    """The path that leaves `command` with velocity `twist` at a phase, where the curve is `new`.
 
     After `duration` seconds it is the curve itself. With a duration of 0 it is the curve at once,
     offset or not. A command at rest (no twist) has no velocity to keep: plan time starts from
@@ -141,10 +137,10 @@ def faded(curve: Curve, phase: float, duration: float, command: Pose, twist: Twi
     """
     if duration <= 0.0:
         return Path(curve)
-    new, new_twist = Path(curve).motion(phase)
     turn = so3_log(new.rotation.T @ command.rotation)
     shift_rate, turn_rate = np.zeros(3), np.zeros(3)
     if twist is not None:
+        new_twist = Path(curve).twist(phase)
         shift_rate = twist.linear - new_twist.linear
         # With R = R_new exp(r), the body velocity is exp(-r) w_new + J(r) dr/dt.
         missing = twist.angular - so3_exp(-turn) @ new_twist.angular

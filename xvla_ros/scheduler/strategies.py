@@ -119,7 +119,8 @@ class CrossfadeStrategy:
 
     def _mixed(self, splice: Splice, params: SchedulerParams) -> Path | None:
         running = splice.running
-        wanted = fade_time(splice.trajectory, splice, params)
+        new = splice.trajectory.pose(splice.phase)
+        wanted = fade_time(splice.trajectory, new, splice, params)
         if running is None or wanted <= 0.0:
             return None
         metres, radians = splice.command.distance(running.path.pose(running.phase))
@@ -176,9 +177,9 @@ def strategy(name: Strategy) -> SpliceStrategy:
     return _STRATEGIES[name]
 
 
-def fade_time(curve: Curve, splice: Splice, params: SchedulerParams) -> float:
-    """Seconds of a fade into a curve: longer for a large offset, shorter for a short chunk."""
-    between = splice.command.distance(Path(curve).pose(splice.phase))
+def fade_time(curve: Curve, new: Pose, splice: Splice, params: SchedulerParams) -> float:
+    """Seconds of a fade into a curve that is at `new`: more for a large offset or a long chunk."""
+    between = splice.command.distance(new)
     return min(_blend_time(between, params), curve.duration - splice.phase)
 
 
@@ -196,8 +197,9 @@ def _blend_time(between: tuple[float, float], params: SchedulerParams) -> float:
 
 def anchored(curve: Curve, splice: Splice, params: SchedulerParams) -> Path:
     """The curve, joined to the command by an offset that fades out."""
-    duration = fade_time(curve, splice, params)
-    return faded(curve, splice.phase, duration, splice.command, splice.twist)
+    new = Path(curve).pose(splice.phase)
+    duration = fade_time(curve, new, splice, params)
+    return faded(curve, splice.phase, new, duration, splice.command, splice.twist)
 
 
 def _simplified(path: Path, phase: float) -> Path:
