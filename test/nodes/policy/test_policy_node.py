@@ -34,7 +34,9 @@ def test_chunks_are_canonical_and_carry_their_provenance(ros, stage, run, model_
         assert origin.view_stamps[0] in stage.sent["main/image_raw"]
         assert origin.view_stamps[1] in stage.sent["wrist/image_raw"]
         assert math.isnan(origin.view_stamps[2])
-        assert chunk.stamp == min(origin.view_stamps[:2])
+        # That of one of the two; the other is the nearest to it, before it or after.
+        assert chunk.stamp in origin.view_stamps[:2]
+        assert abs(origin.view_stamps[0] - origin.view_stamps[1]) <= 0.05
         assert chunk.stamp <= origin.inference_start <= origin.inference_end
         assert origin.proprio_source == "measured"
         ready = stage.ready_pose()
