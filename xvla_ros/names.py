@@ -27,6 +27,8 @@ PLAN = "plan"
 DIAGNOSTICS = "/diagnostics"
 BESIDE_NETWORK = "beside the network"
 """How figures of the policy's own work begin in its diagnostics."""
+BLOCKED = "the arm is blocked"
+"""How the scheduler's message begins from the freezing of an arm to the end of its way back."""
 JOY = "joy"
 
 STATUS = "~/status"

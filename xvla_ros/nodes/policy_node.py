@@ -32,7 +32,7 @@ from xvla_ros.nodes.policy_loop import PolicyLoop, Settings
 from xvla_ros.nodes.policy_state import Announcer, Assessment, State
 from xvla_ros.nodes.priority import giving_way
 from xvla_ros.nodes.run_task import TaskServer, faults
-from xvla_ros.nodes.task_monitor import BLOCKED, End, Progress, TaskMonitor, TaskParams
+from xvla_ros.nodes.task_monitor import End, Progress, TaskMonitor, TaskParams
 from xvla_ros.parameters import policy as parameters
 from xvla_ros.runtime.device import DeviceError
 from xvla_ros.runtime.observer import Frames
@@ -227,7 +227,7 @@ class PolicyNode(LifecycleNode):
     def _on_scheduler(self, message: SchedulerStatus) -> None:
         stopped = message.state == SchedulerStatus.STOPPED
         self._stop = (message.message or "stopped") if stopped else ""
-        self._blocked = message.message if message.message.startswith(BLOCKED) else ""
+        self._blocked = message.message if message.message.startswith(names.BLOCKED) else ""
 
     def _task_refusal(self) -> str | None:
         return None if self.is_active else "the node is not active"

@@ -18,7 +18,6 @@ from xvla_ros.nodes.conversions import now_seconds, plan_msg, time_msg
 from xvla_ros.nodes.lifecycle import LifecycleNode
 from xvla_ros.nodes.period import PeriodMeter
 from xvla_ros.nodes.scheduler_diagnostics import SchedulerDiagnostics
-from xvla_ros.nodes.task_monitor import BLOCKED
 from xvla_ros.scheduler.arm_io import ArmCommand, ArmModel
 
 _PLAN_S = 0.5
@@ -107,7 +106,7 @@ class SchedulerPublishers:
         if command is not None:
             self._judge.observe(command)
         scheduler = self._loop.executor.scheduler
-        blocked = command is not None and command.message.startswith(BLOCKED)
+        blocked = command is not None and command.message.startswith(names.BLOCKED)
         news, self._blocked = blocked and not self._blocked, blocked
         if news:
             # Before the plan of the new epoch, which it explains.

@@ -13,9 +13,6 @@ from enum import IntEnum
 from xvla_ros.chunk import Plan
 from xvla_ros.geometry import Pose
 
-BLOCKED = "the arm is blocked"
-"""How the scheduler's message begins from the freezing of an arm to the end of its way back."""
-
 
 class End(IntEnum):
     """Why a task ended; the numbers are those of the action's result."""

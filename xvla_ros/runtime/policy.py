@@ -292,9 +292,9 @@ def load_policy(
         torch.set_num_threads(threads)
     target = resolve_device(device)
     target.activate()
-    known = _checked_hash(folder, sha256) if sha256 else ""
     if target.kind != "cpu" and options.quantize != "none":
         raise ValueError(f"quantize: {options.quantize} works on the CPU only, not on {device}")
+    known = _checked_hash(folder, sha256) if sha256 else ""
     model = _network(folder, config, options, target)
     # Hashing gigabytes takes a processor for seconds, which the warm-up need not wait for.
     pool = ThreadPoolExecutor(1, "weights-hash")

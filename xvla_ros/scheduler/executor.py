@@ -11,6 +11,7 @@ from collections import Counter
 import numpy as np
 from numpy.typing import NDArray
 
+from xvla_ros import names
 from xvla_ros.chunk import Chunk, Plan
 from xvla_ros.scheduler.arm_io import (
     ArmCommand,
@@ -246,7 +247,7 @@ class ArmExecutor:
             return
         self.limits[bound] += 1
         self._frozen = self._params.tracking.freeze_s
-        self._label = f"the arm is blocked ({bound})"
+        self._label = f"{names.BLOCKED} ({bound})"
         self.scheduler.rest(hard=True)
         self.scheduler.new_epoch()
         if self._move is not None:

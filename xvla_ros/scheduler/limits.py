@@ -142,12 +142,12 @@ class StepLimiter:
         if excess > 1.0 and self._excess(advance, candidates.at(0.0), set()) > 1.0:
             candidates = candidates.straight()
             whole = candidates.at(1.0)
+            excess = self._excess(advance, whole, set())
         fraction, pose, blocked = 1.0, whole, False
         for _ in range(_ATTEMPTS):
-            excess, blocked = self._excess(advance, pose, set()), False
-            if excess <= 1.0:
+            blocked = excess <= 1.0
+            if blocked:
                 solution = self._solved(pose, joints, acted)
-                blocked = True
                 if solution is None:
                     break
                 excess = self._joint_excess(solution, joints, advance.elapsed, acted)
@@ -156,6 +156,7 @@ class StepLimiter:
                     return LimitedStep(committed, pose, solution, frozenset(acted))
             fraction *= _AIM / excess
             pose = candidates.at(fraction)
+            excess = self._excess(advance, pose, set())
         return LimitedStep(0.0, advance.held, joints, frozenset(acted), blocked)
 
     def _excess(self, advance: Advance, pose: Pose, acted: set[str]) -> float:

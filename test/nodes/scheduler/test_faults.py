@@ -14,7 +14,6 @@ from xvla_ros.arm import constants
 from xvla_ros.chunk import Refusal
 from xvla_ros.msg import SchedulerStatus
 from xvla_ros.nodes import bringup
-from xvla_ros.nodes.task_monitor import BLOCKED
 
 NODE = names.SCHEDULER_NODE
 
@@ -143,9 +142,9 @@ def test_an_arm_that_is_blocked_freezes_backs_off_and_goes_on_once_it_is_free(ri
     rig.run_until_moving()
     epoch = rig.status.epoch
     rig.robot.stuck = True
-    status = rig.wait_status(lambda s: s.message.startswith(BLOCKED), "a blocked arm")
+    status = rig.wait_status(lambda s: s.message.startswith(names.BLOCKED), "a blocked arm")
     assert status.epoch > epoch
-    assert status.message.startswith(f"{BLOCKED} (tracking_error)")
+    assert status.message.startswith(f"{names.BLOCKED} (tracking_error)")
     rig.wait_for(lambda: policy.plans[-1].epoch > epoch, what="a plan of the new epoch")
     rig.wait_status(lambda s: "backing off" in s.message, "the way back")
     rig.robot.stuck = False
